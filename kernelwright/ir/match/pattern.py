@@ -15,7 +15,7 @@ from itertools import permutations
 from types import MappingProxyType
 from typing import Protocol
 
-from kernelwright.ir.graph import Attribute, Node, ValueId
+from kernelwright.ir.graph import Attribute, Node, TensorType, ValueId
 from kernelwright.ir.ops import op_named, reduced_axes
 from kernelwright.ir.ops.op import Call
 
@@ -43,6 +43,10 @@ class Source(Protocol):
 
     def call(self, node: Node) -> Call:
         """Return a node's attributes and types."""
+        ...
+
+    def type(self, value: ValueId) -> TensorType:
+        """Return the shape and dtype of a value."""
         ...
 
 

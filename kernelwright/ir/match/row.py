@@ -29,16 +29,20 @@ def square_of(operand: Pattern) -> Either:
     )
 
 
-def softmax_of(operand: Pattern) -> Either:
-    """Return exponentials of an operand over their sum, or times its reciprocal."""
-    powers = Made(("exp",), (operand,), name=_POWERS)
+def over_row(operand: Pattern, divisor: Pattern) -> Either:
+    """Return an operand over one element of each row, or times its reciprocal."""
     return Either(
         (
-            Made(("divide",), (powers, Row(_TOTAL))),
-            Made(("multiply",), (powers, Row(inverse_of(_TOTAL)))),
-            Made(("multiply",), (powers, inverse_of(Row(_TOTAL)))),
+            Made(("divide",), (operand, Row(divisor))),
+            Made(("multiply",), (operand, Row(inverse_of(divisor)))),
+            Made(("multiply",), (operand, inverse_of(Row(divisor)))),
         )
     )
+
+
+def softmax_of(operand: Pattern) -> Either:
+    """Return exponentials of an operand over their sum."""
+    return over_row(Made(("exp",), (operand,), name=_POWERS), _TOTAL)
 
 
 def logsumexp_of(operand: Pattern) -> Made:

@@ -2,27 +2,23 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, rewrite
+from kernelwright.ir.match.attention import Attention, MaskLayer, Scores, attention_of
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes import fold, view
-from kernelwright.ir.passes.attention_mask import HIDDEN, Veil, sight_of
+from kernelwright.ir.passes.attention_mask import sight_of
 from kernelwright.ir.passes.attention_operand import (
     key_heads,
     query_heads,
     shaped,
-    unscaled,
     unscaled_below,
 )
 from kernelwright.ir.passes.complex_parts import split_complex
 from kernelwright.ir.passes.duplicate import split_views
-from kernelwright.ir.passes.standard.reading import is_near, number
-from kernelwright.ir.passes.standard.softmax import softmax_operand
-
-_MOST_LAYERS = 12
-"""Masks, scales, casts and views between a softmax and its product; people write fewer."""
+from kernelwright.ir.passes.standard.reading import BuilderSource, is_near
 
 
 def gather_attention(graph: Graph) -> Graph:
@@ -40,28 +36,6 @@ def gather_attention(graph: Graph) -> Graph:
     return split_views(rewrite(gathered, (*fold.RULES, *view.RULES), merge=True))
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """Masked, capped and scaled scores, taken apart."""
-
-    product: Node
-    scale: float = 1.0
-    cap: float = 0.0
-    veils: tuple[Veil, ...] = ()
-    """The innermost first."""
-    sinks: ValueId | None = None
-
-    def veiled(self, mask: ValueId, *, hides: bool = False) -> "_Scores":
-        """Return the scores under one more mask."""
-        return replace(self, veils=(*self.veils, Veil(mask, hides)))
-
-    def scaled(self, factor: float) -> "_Scores | None":
-        """Return the scores times a factor, which must not reach what masks put there."""
-        if self.veils or self.cap:
-            return None
-        return replace(self, scale=self.scale * factor)
-
-
 @dataclass(frozen=True, slots=True)
 class _Operands:
     """Queries, keys and values by head, and by what the products are multiplied."""
@@ -73,12 +47,11 @@ class _Operands:
 
 
 def _attention(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
-    if node.op != "matmul":
+    found = attention_of(BuilderSource(builder), node)
+    operands = _operands(builder, found) if found is not None else None
+    if found is None or operands is None:
         return None
-    scores = _weights(builder, node.inputs[0])
-    operands = _operands(builder, scores, node.inputs[1]) if scores is not None else None
-    if scores is None or operands is None:
-        return None
+    scores = found.scores
     query, key, value = (
         builder.types[v].shape for v in (operands.query, operands.key, operands.value)
     )
@@ -89,7 +62,7 @@ def _attention(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueI
     type_ = TensorType((*query[:-1], value[-1]), output.dtype)
     if type_.size != output.size or type_.shape[-1] != output.shape[-1]:
         return None
-    sight = sight_of(builder, scores.veils, (*query[:3], key[2]))
+    sight = sight_of(builder, _layers(builder, scores), (*query[:3], key[2]))
     (made,) = builder.add(
         "attention",
         (operands.query, operands.key, operands.value, *sight.masks, *sinks),
@@ -105,10 +78,19 @@ def _attention(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueI
     return (shaped(builder, made, output.shape),)
 
 
-def _operands(builder: GraphBuilder, scores: _Scores, value: ValueId) -> _Operands | None:
+def _layers(builder: GraphBuilder, scores: Scores) -> list[MaskLayer]:
+    """Return the masks of scores, those that are taken away as what is added."""
+    return [
+        MaskLayer(builder.apply("negative", layer.mask)) if layer.is_subtracted else layer
+        for layer in scores.masks
+    ]
+
+
+def _operands(builder: GraphBuilder, found: Attention) -> _Operands | None:
     """Return what an attention reads, if the shapes are [B, H, L, D] and [B, H / g, S, D or E]."""
-    of_query, query = unscaled_below(builder, scores.product.inputs[0])
-    of_key, key = unscaled_below(builder, scores.product.inputs[1])
+    scores, value = found.scores, found.value
+    of_query, query = unscaled_below(builder, scores.query)
+    of_key, key = unscaled_below(builder, scores.key)
     if not _are_heads(builder, query, key, value):
         return None
     keys = key_heads(builder, key, is_swapped=True)
@@ -146,111 +128,3 @@ def _fits(query: Sequence[int], key: Sequence[int], value: Sequence[int]) -> boo
         and query[1] % key[1] == 0
         and query[3] == key[3]
     )
-
-
-def _weights(builder: GraphBuilder, value: ValueId) -> _Scores | None:
-    """Take the weights of values apart: a softmax, without its first column where sinks were."""
-    value = _same_rows(builder, value)
-    part = builder.made_by(value, "slice")
-    weights = _same_rows(builder, part.inputs[0]) if part is not None else value
-    x = _softened(builder, weights)
-    if x is None:
-        return None
-    if part is None:
-        return _scores(builder, x)
-    joined = builder.made_by(_same_rows(builder, x), "concatenate")
-    start, last = dict(part.attributes)["start"], len(builder.types[value].shape) - 1
-    whole, kept = builder.types[part.inputs[0]].shape, builder.types[value].shape
-    is_sink = (
-        joined is not None
-        and len(joined.inputs) == 2
-        and builder.types[joined.inputs[0]].shape[last] == 1
-        and start == (*(0,) * last, 1)
-        and kept == (*whole[:-1], whole[-1] - 1)
-    )
-    if joined is None or not is_sink:
-        return None
-    scores = _scores(builder, joined.inputs[1])
-    sinks = _sinks(builder, joined.inputs[0])
-    return None if scores is None or sinks is None else replace(scores, sinks=sinks)
-
-
-def _softened(builder: GraphBuilder, value: ValueId) -> ValueId | None:
-    """Return what a softmax is taken of, be it one op or written out."""
-    node = builder.producer(value)
-    if node is None:
-        return None
-    return node.inputs[0] if node.op == "softmax" else softmax_operand(builder, node)
-
-
-def _same_rows(builder: GraphBuilder, value: ValueId) -> ValueId:
-    """Look through casts between floats, and through views that leave each row as it is."""
-    while (node := builder.producer(value)) is not None:
-        if node.op not in ("cast", "reshape"):
-            break
-        before, after = builder.types[node.inputs[0]], builder.types[value]
-        if node.op == "cast" and not before.dtype.is_float:
-            break
-        if node.op == "reshape" and before.shape[-1:] != after.shape[-1:]:
-            break
-        value = node.inputs[0]
-    return value
-
-
-def _sinks(builder: GraphBuilder, value: ValueId) -> ValueId | None:
-    """Return one logit a head, before it was given the shape of a column of scores."""
-    while (node := builder.producer(value)) is not None and node.op in ("broadcast", "reshape"):
-        value = node.inputs[0]
-    return value if len(builder.types[value].shape) == 1 else None
-
-
-def _scores(builder: GraphBuilder, value: ValueId, left: int = _MOST_LAYERS) -> _Scores | None:
-    """Find the product of queries and keys below masks, cap and scale."""
-    value = _same_rows(builder, value)
-    node = builder.producer(value)
-    if node is None or not left:
-        return None
-    if node.op == "matmul":
-        return _Scores(node)
-    if node.op == "select":
-        return _chosen(builder, node, left)
-    if node.op == "add":
-        for kept, mask in (node.inputs, node.inputs[::-1]):
-            if (inner := _scores(builder, kept, left - 1)) is not None:
-                return inner.veiled(mask)
-        return None
-    if node.op == "subtract":
-        inner = _scores(builder, node.inputs[0], left - 1)
-        taken = builder.apply("negative", node.inputs[1])
-        return inner.veiled(taken) if inner is not None else None
-    factor, below = unscaled(builder, value)
-    if below == value:
-        return None
-    bent = builder.made_by(below, "tanh")
-    if bent is not None:
-        return _capped(builder, factor, bent.inputs[0], left)
-    scores = _scores(builder, below, left - 1)
-    return scores.scaled(factor) if scores is not None else None
-
-
-def _chosen(builder: GraphBuilder, node: Node, left: int) -> _Scores | None:
-    """Read scores where a mask chooses them, and something that hides elsewhere."""
-    mask, shown, other = node.inputs
-    for kept, filler, hides in ((shown, other, False), (other, shown, True)):
-        filled = number(builder, filler)
-        if filled is not None and filled <= HIDDEN:
-            inner = _scores(builder, kept, left - 1)
-            return inner.veiled(mask, hides=hides) if inner is not None else None
-    return None
-
-
-def _capped(builder: GraphBuilder, cap: float, value: ValueId, left: int) -> _Scores | None:
-    """Read `cap * tanh(x / cap)`; another divisor is a scale of x."""
-    factor, below = unscaled(builder, value)
-    scores = _scores(builder, below, left - 1)
-    if scores is None or cap <= 0:
-        return None
-    times = factor * cap
-    is_one = is_near(times, 1.0, builder.types[value].dtype)
-    scaled = scores.scaled(1.0 if is_one else times)
-    return replace(scaled, cap=cap) if scaled is not None else None

@@ -5,26 +5,16 @@ from collections.abc import Sequence
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
+from kernelwright.ir.match.attention import unscaled
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.standard.reading import number
+from kernelwright.ir.passes.standard.reading import BuilderSource
 
 _MOVING = ("reshape", "transpose", "broadcast")
 
 
-def unscaled(builder: GraphBuilder, value: ValueId) -> tuple[float, ValueId]:
-    """Take a factor that is the same everywhere away from a value."""
-    node = builder.producer(value)
-    if node is None or node.op not in ("multiply", "divide"):
-        return 1.0, value
-    factor = number(builder, node.inputs[1])
-    if factor is None or not factor:
-        return 1.0, value
-    return factor if node.op == "multiply" else 1.0 / factor, node.inputs[0]
-
-
 def unscaled_below(builder: GraphBuilder, value: ValueId) -> tuple[float, ValueId]:
     """Take factors away from a value that views may have moved after it was scaled."""
-    scale, value = unscaled(builder, value)
+    scale, value = unscaled(BuilderSource(builder), value)
     node = builder.producer(value)
     if node is None or node.op not in _MOVING:
         return scale, value

@@ -3,8 +3,8 @@
 from itertools import pairwise, permutations
 
 from kernelwright.ir.graph import Node, ValueId
-from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
-from kernelwright.ir.naming.idioms.row import softmax
+from kernelwright.ir.match.attention import attention_of, unscaled
+from kernelwright.ir.naming.idioms.reader import Match, Parameter, PlainSource, Reader
 from kernelwright.ir.ops import Call
 
 _PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")
@@ -57,30 +57,34 @@ def attention(reader: Reader, value: ValueId) -> Match | None:
     whole = reader.made_by(value, "attention")
     if whole is not None:
         return _gathered(reader, whole)
-    node = reader.made_by(value, "matmul")
-    if node is None:
+    node = reader.node(value)
+    found = None if node is None else attention_of(PlainSource(reader), node)
+    if found is None:
         return None
-    weights = softmax(reader, _through(reader, node.inputs[0], ("reshape", "cast", "slice")))
-    if weights is None:
-        return None
-    scores, masks, has_sinks = _scores(reader, weights.operands["x"])
-    if scores is None:
-        return None
-    query = reader.product(scores.inputs[0])
+    scores = found.scores
+    of_query, query = _unscaled(reader, scores.query)
+    of_key, key = _unscaled(reader, scores.key)
+    masks = [reader.base(layer.mask) for layer in scores.masks]
     operands = {
-        "query": _through(reader, query.numerators[0], _PASSED),
-        "key": _through(reader, scores.inputs[1], _PASSED),
-        "value": _through(reader, node.inputs[1], _PASSED),
+        "query": query,
+        "key": key,
+        "value": _through(reader, found.value, _PASSED),
         **({"mask": masks[0]} if masks else {}),
     }
-    shape = reader.shape(scores.inputs[0])
     parameters: dict[str, Parameter] = {
-        "scale": query.scale,
-        "head_size": shape[-1],
+        "scale": scores.scale * of_query * of_key,
+        "head_size": reader.shape(scores.query)[-1],
         "is_causal": int(bool(masks) and _is_causal(reader, masks[0])),
-        "has_sinks": int(has_sinks),
+        "soft_cap": scores.cap,
+        "has_sinks": int(scores.sinks is not None),
     }
     return Match("attention", operands, parameters)
+
+
+def _unscaled(reader: Reader, value: ValueId) -> tuple[float, ValueId]:
+    """Take the number that a query or key is multiplied by away from it, before or after views."""
+    factor, below = unscaled(PlainSource(reader), _through(reader, value, _PASSED))
+    return factor, _through(reader, below, _PASSED)
 
 
 def _gathered(reader: Reader, node: Node) -> Match:
@@ -102,39 +106,6 @@ def _gathered(reader: Reader, node: Node) -> Match:
         "has_sinks": int(has_sinks),
     }
     return Match("attention", operands, parameters)
-
-
-def _scores(reader: Reader, value: ValueId) -> tuple[Node | None, list[ValueId], bool]:
-    """Return the product of query and key below masks, scale and sinks."""
-    masks: list[ValueId] = []
-    has_sinks = False
-    for _ in range(8):
-        node = reader.made_by(value, "select", "add", "multiply", "divide", "concatenate", "matmul")
-        if node is None or node.op == "matmul":
-            return node, masks, has_sinks
-        if node.op == "select":
-            masks.append(reader.base(node.inputs[0]))
-            value = node.inputs[1]
-        elif node.op == "concatenate":
-            has_sinks = True
-            value = node.inputs[-1]
-        else:
-            keep = 0 if _leads_to_matmul(reader, node.inputs[0]) else 1
-            if node.op == "add":
-                masks.append(reader.base(node.inputs[1 - keep]))
-            value = node.inputs[keep]
-    return None, masks, has_sinks
-
-
-def _leads_to_matmul(reader: Reader, value: ValueId) -> bool:
-    for _ in range(6):
-        node = reader.made_by(value, "matmul", "multiply", "divide", "add", "select", "tanh")
-        if node is None:
-            return False
-        if node.op == "matmul":
-            return True
-        value = node.inputs[1 if node.op == "select" else 0]
-    return False
 
 
 def _is_causal(reader: Reader, mask: ValueId) -> bool:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelwright.ir.graph import Attribute, Graph, Node, ValueId
+from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call
 
 _TRANSPARENT = frozenset({"broadcast", "reshape", "cast"})
@@ -76,6 +76,10 @@ class Reader:
     def call(self, node: Node) -> Call:
         """Return a node's attributes and types."""
         return Call.of(self.graph, node)
+
+    def type(self, value: ValueId) -> TensorType:
+        """Return the shape and dtype of a value."""
+        return self.graph.types[value]
 
     def made_by(self, value: ValueId, *ops: str) -> Node | None:
         """Return the node that makes a value, if it is one of `ops`."""
@@ -173,3 +177,39 @@ class Reader:
     def _producer(self, value: ValueId) -> Node | None:
         index = self.graph.producer_of.get(value)
         return None if index is None else self.graph.nodes[index]
+
+
+@dataclass(frozen=True)
+class PlainSource:
+    """A graph as patterns see it that look through nothing by themselves."""
+
+    reader: Reader
+
+    def base(self, value: ValueId) -> ValueId:
+        """Return the value itself."""
+        return value
+
+    def node(self, value: ValueId) -> Node | None:
+        """Return the node that makes a value."""
+        index = self.reader.graph.producer_of.get(value)
+        return None if index is None else self.reader.graph.nodes[index]
+
+    def row(self, value: ValueId) -> ValueId | None:
+        """Return what is repeated along the last axis to become a value."""
+        node = self.node(value)
+        if node is None or node.op != "broadcast":
+            return None
+        source, shape = node.inputs[0], self.type(value).shape
+        return source if self.type(source).shape == (*shape[:-1], 1) else None
+
+    def number(self, value: ValueId) -> float | None:
+        """Return the number that a value holds everywhere, if it is known."""
+        return self.reader.constant(value)
+
+    def call(self, node: Node) -> Call:
+        """Return a node's attributes and types."""
+        return self.reader.call(node)
+
+    def type(self, value: ValueId) -> TensorType:
+        """Return the shape and dtype of a value."""
+        return self.reader.type(value)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelwright.ir.graph import Constant, Node, ValueId
+from kernelwright.ir.graph import Constant, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
@@ -114,3 +114,7 @@ class BuilderSource:
             tuple(types[v] for v in node.inputs),
             tuple(types[v] for v in node.outputs),
         )
+
+    def type(self, value: ValueId) -> TensorType:
+        """Return the shape and dtype of a value."""
+        return self.builder.types[value]

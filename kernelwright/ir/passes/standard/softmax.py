@@ -39,15 +39,10 @@ def _operand(builder: GraphBuilder, found: Found | None) -> ValueId | None:
 
 def _softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """See a softmax in shifted exponentials over their sum, or times its reciprocal."""
-    x = softmax_operand(builder, node)
-    return [_make(builder, x)] if x is not None else None
-
-
-def softmax_operand(builder: GraphBuilder, node: Node) -> ValueId | None:
-    """Return x where a node is a softmax of x written out, shifted by the row's maximum."""
     if node.op not in ("divide", "multiply") or not is_float(builder, node):
         return None
-    return _operand(builder, match_node(BuilderSource(builder), SHIFTED_SOFTMAX, node))
+    x = _operand(builder, match_node(BuilderSource(builder), SHIFTED_SOFTMAX, node))
+    return [_make(builder, x)] if x is not None else None
 
 
 def _make(builder: GraphBuilder, x: ValueId) -> ValueId:

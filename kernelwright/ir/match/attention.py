@@ -1,0 +1,296 @@
+"""Attention between its two products: scores under scales, caps and masks, and their softmax."""
+
+from dataclasses import dataclass, replace
+
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.match.pattern import Bind, Either, Made, Source, match, match_node
+from kernelwright.ir.match.row import (
+    AXES,
+    LOG_SOFTMAX,
+    SHIFTED,
+    SHIFTED_SOFTMAX,
+    X,
+    over_row,
+)
+from kernelwright.ir.ops.axes import slices
+
+HIDDEN = -1e4
+"""What a mask puts in the place of a score is at most this: exp() of it is 0 in every dtype."""
+_MOST_LAYERS = 12
+"""Masks, scales, casts and views between a softmax and its product; people write fewer."""
+_MOST_STEPS = 8
+_CAP_PRECISION = 2
+_WEIGHTS = Either(
+    (Made(("softmax",), (X,), axes=AXES), SHIFTED_SOFTMAX, Made(("exp",), (LOG_SOFTMAX,)))
+)
+_POWERS, _PRODUCT = "powers", "product"
+_LATE = over_row(Bind(_PRODUCT), Made(("sum",), (Bind(_POWERS),), axes=AXES))
+"""A product of exponentials and values that is divided by their sum afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskLayer:
+    """A mask in the shape of the scores that it lies over."""
+
+    mask: ValueId
+    hides: bool = False
+    """True where its true elements are those that are not seen."""
+    is_subtracted: bool = False
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Masked, capped and scaled scores, taken apart."""
+
+    query: ValueId
+    key: ValueId
+    """As the product reads it, the head before the positions."""
+    scale: float = 1.0
+    cap: float = 0.0
+    masks: tuple[MaskLayer, ...] = ()
+    """The innermost first."""
+    sinks: ValueId | None = None
+
+    def masked(self, layer: MaskLayer) -> "Scores":
+        """Return the scores under one more mask."""
+        return replace(self, masks=(*self.masks, layer))
+
+    def scaled(self, factor: float) -> "Scores | None":
+        """Return the scores times a factor, which must not reach what masks put there."""
+        if self.masks or self.cap:
+            return None
+        return replace(self, scale=self.scale * factor)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A softmax of scores, and the values that it weighs."""
+
+    scores: Scores
+    value: ValueId
+
+
+def attention_of(source: Source, node: Node) -> Attention | None:
+    """Read a node as softmax(scores) times values, normalised before that product or after it."""
+    if node.op == "matmul":
+        scores = _weights(source, node.inputs[0])
+        return None if scores is None else Attention(scores, node.inputs[1])
+    return _normalised_late(source, node) if node.op in ("divide", "multiply") else None
+
+
+def unscaled(source: Source, value: ValueId) -> tuple[float, ValueId]:
+    """Take a factor that is the same everywhere away from a value."""
+    node = source.node(value)
+    if node is None or node.op not in ("multiply", "divide"):
+        return 1.0, value
+    factor = source.number(node.inputs[1])
+    if factor is None or not factor:
+        return 1.0, value
+    return factor if node.op == "multiply" else 1.0 / factor, node.inputs[0]
+
+
+def _normalised_late(source: Source, node: Node) -> Attention | None:
+    found = match_node(source, _LATE, node)
+    product = None if found is None else source.node(_same_rows(source, found.values[_PRODUCT]))
+    if found is None or product is None or product.op != "matmul":
+        return None
+    powers = _same_rows(source, found.values[_POWERS])
+    made = source.node(powers)
+    is_same = _same_rows(source, product.inputs[0]) == powers
+    if not is_same or made is None or made.op != "exp":
+        return None
+    shifted = match(source, SHIFTED, _same_rows(source, made.inputs[0]))
+    if shifted is None or not _is_last(source, shifted.axes[AXES], shifted.values["x"]):
+        return None
+    scores = _scores(source, shifted.values["x"])
+    return None if scores is None else Attention(scores, product.inputs[1])
+
+
+def _is_last(source: Source, axes: tuple[int, ...], value: ValueId) -> bool:
+    return axes == (len(source.type(value).shape) - 1,)
+
+
+def _weights(source: Source, value: ValueId) -> Scores | None:
+    """Take the weights of values apart: a softmax, without its column of sinks where it has one."""
+    value = _same_rows(source, value)
+    part = source.node(value)
+    if part is None or part.op != "slice":
+        x = _softened(source, value)
+        return None if x is None else _scores(source, x)
+    whole = _same_rows(source, part.inputs[0])
+    x = _softened(source, whole)
+    joined = None if x is None else source.node(_same_rows(source, x))
+    if joined is None or joined.op != "concatenate" or len(joined.inputs) != 2:
+        return None
+    return _beside_sinks(source, joined, part)
+
+
+def _beside_sinks(source: Source, joined: Node, part: Node) -> Scores | None:
+    """Read scores that one column of sinks stands before or behind."""
+    shape = source.type(part.inputs[0]).shape
+    taken = [range(n)[s] for n, s in zip(shape, slices(source.call(part)), strict=True)]
+    if taken[:-1] != [range(n) for n in shape[:-1]]:
+        return None
+    for place, rest in enumerate((range(1, shape[-1]), range(shape[-1] - 1))):
+        column, kept = joined.inputs[place], joined.inputs[1 - place]
+        if taken[-1] != rest or source.type(column).shape[-1:] != (1,):
+            continue
+        scores, sinks = _scores(source, kept), _sinks(source, column)
+        if scores is not None and sinks is not None:
+            return replace(scores, sinks=sinks)
+    return None
+
+
+def _sinks(source: Source, value: ValueId) -> ValueId | None:
+    """Return one logit a head, before it was given the shape of a column of scores."""
+    while (node := source.node(value)) is not None and node.op in ("broadcast", "reshape"):
+        value = node.inputs[0]
+    return value if len(source.type(value).shape) == 1 else None
+
+
+def _softened(source: Source, value: ValueId) -> ValueId | None:
+    """Return what a softmax is taken of, be it one op or written out."""
+    found = match(source, _WEIGHTS, value)
+    if found is None:
+        return None
+    x = found.values["x"]
+    return x if AXES not in found.axes or _is_last(source, found.axes[AXES], x) else None
+
+
+def _same_rows(source: Source, value: ValueId) -> ValueId:
+    """Look through casts between floats, and through views that leave each row as it is."""
+    while (node := source.node(value)) is not None:
+        if node.op not in ("cast", "reshape"):
+            break
+        before, after = source.type(node.inputs[0]), source.type(value)
+        if node.op == "cast" and not before.dtype.is_float:
+            break
+        if node.op == "reshape" and before.shape[-1:] != after.shape[-1:]:
+            break
+        value = node.inputs[0]
+    return value
+
+
+def _scores(source: Source, value: ValueId, left: int = _MOST_LAYERS) -> Scores | None:
+    """Find the product of queries and keys below masks, cap and scale."""
+    value = _same_rows(source, value)
+    node = source.node(value)
+    if node is None or not left:
+        return None
+    if node.op == "matmul":
+        query, key = node.inputs
+        return Scores(query, key)
+    if node.op == "addmm":
+        return _added_to(source, node)
+    if node.op == "select":
+        return _chosen(source, node, left)
+    if node.op in ("add", "subtract"):
+        return _under_addend(source, node, left)
+    factor, below = unscaled(source, value)
+    if below == value:
+        return None
+    bent = source.node(below)
+    if bent is not None and bent.op == "tanh":
+        return _capped(source, factor, bent.inputs[0], left)
+    scores = _scores(source, below, left - 1)
+    return scores.scaled(factor) if scores is not None else None
+
+
+def _added_to(source: Source, node: Node) -> Scores | None:
+    """Read a product that is scaled and added to a mask in one op."""
+    query, key, mask = node.inputs
+    alpha, beta = node.attribute("alpha"), node.attribute("beta")
+    assert isinstance(alpha, int | float)
+    scores = Scores(query, key, float(alpha))
+    if beta == 0 or source.number(mask) == 0:
+        return scores
+    return scores.masked(MaskLayer(mask)) if beta == 1 else None
+
+
+def _under_addend(source: Source, node: Node, left: int) -> Scores | None:
+    """Read scores that a mask is added to, or taken from."""
+    is_less = node.op == "subtract"
+    ways = (node.inputs,) if is_less else (node.inputs, node.inputs[::-1])
+    for kept, mask in ways:
+        shown = _times_shown(source, kept, mask, -1.0 if is_less else 1.0)
+        if (inner := _scores(source, kept if shown is None else shown, left - 1)) is not None:
+            return inner.masked(MaskLayer(mask, is_subtracted=is_less))
+    return None
+
+
+def _times_shown(source: Source, value: ValueId, mask: ValueId, sign: float) -> ValueId | None:
+    """Return s of `s * m` where a mask hides all that m, of zeros and ones, makes zero."""
+    node = source.node(value)
+    if node is None or node.op != "multiply":
+        return None
+    for scores, shown in (node.inputs, node.inputs[::-1]):
+        factor = _unspread(source, shown)
+        if _is_zero_or_one(source, factor) and _hides_rest(source, mask, factor, sign):
+            return scores
+    return None
+
+
+def _hides_rest(source: Source, mask: ValueId, shown: ValueId, sign: float) -> bool:
+    """Say whether a mask is `1 - shown` times a number that hides, added or taken away."""
+    factor, rest = unscaled(source, _unspread(source, mask))
+    node = source.node(_unspread(source, rest))
+    if node is None or node.op != "subtract":
+        return False
+    left, right = node.inputs
+    for one, other, order in ((left, right, 1.0), (right, left, -1.0)):
+        if source.number(one) == 1.0 and _is_equal(source, other, shown):
+            return sign * order * factor <= HIDDEN
+    return False
+
+
+def _is_zero_or_one(source: Source, value: ValueId) -> bool:
+    node = source.node(value)
+    if node is None:
+        return False
+    if node.op == "cast":
+        return source.type(node.inputs[0]).dtype is Dtype.BOOL
+    return node.op == "select" and {source.number(v) for v in node.inputs[1:]} <= {0.0, 1.0}
+
+
+def _unspread(source: Source, value: ValueId) -> ValueId:
+    while (node := source.node(value)) is not None and node.op in ("broadcast", "reshape"):
+        value = node.inputs[0]
+    return value
+
+
+def _is_equal(source: Source, a: ValueId, b: ValueId, left: int = _MOST_STEPS) -> bool:
+    """Say whether two values are computed alike: every reader has its own views."""
+    a, b = _unspread(source, a), _unspread(source, b)
+    if a == b:
+        return True
+    one, other = source.node(a), source.node(b)
+    if one is None or other is None or not left or source.type(a) != source.type(b):
+        return source.number(a) is not None and source.number(a) == source.number(b)
+    if (one.op, one.attributes, len(one.inputs)) != (other.op, other.attributes, len(other.inputs)):
+        return False
+    pairs = zip(one.inputs, other.inputs, strict=True)
+    return all(_is_equal(source, x, y, left - 1) for x, y in pairs)
+
+
+def _chosen(source: Source, node: Node, left: int) -> Scores | None:
+    """Read scores where a mask chooses them, and something that hides elsewhere."""
+    mask, shown, other = node.inputs
+    for kept, filler, hides in ((shown, other, False), (other, shown, True)):
+        filled = source.number(filler)
+        if filled is not None and filled <= HIDDEN:
+            inner = _scores(source, kept, left - 1)
+            return inner.masked(MaskLayer(mask, hides)) if inner is not None else None
+    return None
+
+
+def _capped(source: Source, cap: float, value: ValueId, left: int) -> Scores | None:
+    """Read `cap * tanh(x / cap)`; another divisor is a scale of x."""
+    factor, below = unscaled(source, value)
+    scores = _scores(source, below, left - 1)
+    if scores is None or cap <= 0:
+        return None
+    times = factor * cap
+    is_one = abs(times - 1.0) <= _CAP_PRECISION * source.type(value).dtype.epsilon
+    scaled = scores.scaled(1.0 if is_one else times)
+    return replace(scaled, cap=cap) if scaled is not None else None
