@@ -38,7 +38,7 @@ class FunctionPlanned(Record):
     place: str = ""
     """The file and name, by which the function is found again; empty in older logs."""
     written: tuple[str, ...] = ()
-    """The inputs as they were typed; empty where the file gives them, and in older logs."""
+    """The inputs as they are typed; empty where they have no text, and in older logs."""
     work: FunctionWork | None = None
     """What MLX does for one call; None in older logs."""
 

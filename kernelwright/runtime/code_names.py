@@ -78,3 +78,11 @@ def _is_from_the_users(module: str) -> bool:
     if module in ("__main__", __name__):
         return True
     return module.partition(".")[0] not in _NOT_THE_USERS
+
+
+def _attribute(holder: object, key: str) -> object:
+    try:
+        return getattr(holder, key)
+    except (AttributeError, ValueError):
+        # A variable that has no value yet.
+        return _MISSING

@@ -6,7 +6,13 @@
 import types
 from collections.abc import Callable
 
-from kernelwright.runtime.code_names import _MISSING, _PLAIN, _globals_in, _is_from_the_users
+from kernelwright.runtime.code_names import (
+    _MISSING,
+    _PLAIN,
+    _attribute,
+    _globals_in,
+    _is_from_the_users,
+)
 
 _OF_EVERY_CLASS = frozenset(
     {"__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "__annotations__"}
@@ -21,36 +27,50 @@ def _has_like(one: Callable) -> Callable:
     return lambda other: other.__qualname__ == one.__qualname__ and _are_alike(one, other)
 
 
-def _are_alike(one: object, other: object, depth: int = 0) -> bool:
-    """Say whether two definitions say the same, such as a class and the one it was copied from."""
+def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -> bool:
+    """Say whether two definitions say the same, such as a class and the one it was copied from.
+
+    Args:
+        one: a class, function or what these hold.
+        other: what it is compared with.
+        depth: how deep in definitions these two were found.
+        within: pairs of classes that hold these two.
+    """
     if one is other or depth > 8:
         return one is other
     if isinstance(one, (staticmethod, classmethod, types.MethodType)):
-        return type(one) is type(other) and _are_alike(one.__func__, other.__func__, depth + 1)
+        return type(one) is type(other) and _are_alike(
+            one.__func__, other.__func__, depth + 1, within
+        )
     if isinstance(one, property):
-        return type(one) is type(other) and _are_alike(one.fget, other.fget, depth + 1)
+        return type(one) is type(other) and _are_alike(one.fget, other.fget, depth + 1, within)
     if isinstance(one, _PLAIN):
         return type(one) is type(other) and repr(one) == repr(other)
     if type(one) is tuple and type(other) is tuple:
         pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(_are_alike(a, b, depth + 1) for a, b in pairs)
+        return len(one) == len(other) and all(_are_alike(a, b, depth + 1, within) for a, b in pairs)
     if isinstance(one, type) and isinstance(other, type):
         if [b.__qualname__ for b in one.__mro__] != [b.__qualname__ for b in other.__mro__]:
             return False
+        if any(one is a and other is b for a, b in within):
+            # A method that names its own class, as those of a frozen dataclass do.
+            return True
+        within = (*within, (one, other))
         names = (set(vars(one)) | set(vars(other))) - _OF_EVERY_CLASS
         spaces = [(vars(one).get(n, _MISSING), vars(other).get(n, _MISSING)) for n in names]
         bases = zip(one.__mro__[1:], other.__mro__[1:], strict=True)
-        return all(_are_alike(a, b, depth + 1) for a, b in (*spaces, *bases))
+        return all(_are_alike(a, b, depth + 1, within) for a, b in (*spaces, *bases))
     if not (type(one) is type(other) is types.FunctionType):
         # A description of a slot, or what else a class has by itself.
-        return type(one) is type(other) and type(one).__module__ == "builtins" and callable(one)
+        is_by_itself = callable(one) or isinstance(one, types.MemberDescriptorType)
+        return type(one) is type(other) and type(one).__module__ == "builtins" and is_by_itself
     if (
         one.__code__ is other.__code__
         and hasattr(one, "__wrapped__")
         and not _is_the_users_code(one)
     ):
         # A library's wrapper, such as that of a dataclass's `__repr__`: the same around alikes.
-        return _are_alike(one.__wrapped__, getattr(other, "__wrapped__", None), depth + 1)
+        return _are_alike(one.__wrapped__, getattr(other, "__wrapped__", None), depth + 1, within)
     codes, names = (one.__code__, other.__code__), _globals_in(one.__code__)
     held = [
         (f.__globals__.get(n, _MISSING), g.__globals__.get(n, _MISSING))
@@ -59,11 +79,28 @@ def _are_alike(one: object, other: object, depth: int = 0) -> bool:
     ]
     return (
         _text_of(codes[0]) == _text_of(codes[1])
-        and not set(codes[0].co_freevars) - {"__class__"}
-        and _are_alike(one.__defaults__, other.__defaults__, depth + 1)
+        and _name_alike_classes(one, other, depth, within)
+        and _are_alike(one.__defaults__, other.__defaults__, depth + 1, within)
         and one.__kwdefaults__ == other.__kwdefaults__
-        and all(_are_alike(a, b, depth + 1) for a, b in held)
+        and all(_are_alike(a, b, depth + 1, within) for a, b in held)
     )
+
+
+def _name_alike_classes(
+    one: types.FunctionType, other: types.FunctionType, depth: int, within: tuple
+) -> bool:
+    """Say whether all that two functions enclose are classes that say the same."""
+    if one.__code__.co_freevars != other.__code__.co_freevars:
+        return False
+    held = [
+        (_attribute(a, "cell_contents"), _attribute(b, "cell_contents"))
+        for name, a, b in zip(
+            one.__code__.co_freevars, one.__closure__ or (), other.__closure__ or (), strict=True
+        )
+        # Python's own, for `super()`.
+        if name != "__class__"
+    ]
+    return all(isinstance(a, type) and _are_alike(a, b, depth + 1, within) for a, b in held)
 
 
 def _is_the_users_code(function: types.FunctionType) -> bool:

@@ -21,6 +21,7 @@ import mlx.core as mx
 from kernelwright.runtime.code_names import (
     _MISSING,
     _PLAIN,
+    _attribute,
     _globals_in,
     _is_from_the_users,
     _is_special,
@@ -470,14 +471,6 @@ def _item(holder: object, key: object) -> object:
     try:
         return dict.__getitem__(holder, key) if isinstance(holder, dict) else holder[key]
     except (KeyError, IndexError):
-        return _MISSING
-
-
-def _attribute(holder: object, key: str) -> object:
-    try:
-        return getattr(holder, key)
-    except (AttributeError, ValueError):
-        # A variable that has no value yet.
         return _MISSING
 
 

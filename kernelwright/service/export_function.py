@@ -1,11 +1,12 @@
 """`kernelwright.export`: the command's export for programs, notebooks and scripts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from kernelwright.annotation import Example, examples_of, original_of
-from kernelwright.campaign.spec.input_text import read_inputs
-from kernelwright.campaign.spec.search_target import subject_of
+from kernelwright.annotation import original_of
+from kernelwright.campaign.spec.input_text import written
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.public_call import one_sentence
@@ -21,7 +22,8 @@ from kernelwright.service.exporting import (
     export_functions,
     export_targets,
 )
-from kernelwright.service.python.origin import lasting_file_of, name_of, parameters_of
+from kernelwright.service.python.origin import lasting_file_of, name_of
+from kernelwright.service.python.target import Inputs, calls, function_subjects
 from kernelwright.service.searched_input import searched_as
 from kernelwright.store import KernelStore
 
@@ -47,7 +49,7 @@ def export(
     target: Function | str | Path,
     directory: str | Path,
     *,
-    inputs: Sequence[str] = (),
+    inputs: Inputs = (),
     name: str | None = None,
     format_name: FormatName = "module",
     store: str | Path | None = None,
@@ -64,8 +66,9 @@ def export(
             on the command line, `"FILE.py:function"`, `"FILE.py"` for all functions of it, or a
             candidate's id.
         directory: where to write; it is made where it is missing.
-        inputs: shapes and dtypes, such as `["bf16[2048,4096]", "n=3"]`; by default those of
-            `@kernelwright.example`, and all that the function was searched for.
+        inputs: arrays, types such as `"bf16[2048,4096]"` and plain values, as for
+            `kernelwright.search`; by default those of `@kernelwright.example`, and all that the
+            function was searched for.
         name: of the module and the function in it; the function's own by default.
         format_name: `module`, `package`, `huggingface` or `patch` (functions alone) for the
             whole function; `metal`, `mlxfn`, `swift` or `cpp` for its kernels.
@@ -84,35 +87,43 @@ def export(
     left_out: list[str] = []
     with KernelStore(None if store is None else str(store), must_exist=True) as opened:
         if isinstance(target, str | Path):
-            written = export_targets(opened, [str(target)], inputs, request, left_out.append)
+            written = export_targets(
+                opened, [str(target)], _texts(inputs), request, left_out.append
+            )
         else:
             found = [_target(target, inputs, opened)]
             written = export_functions(opened, found, request, left_out.append)
     return ExportResult(written=tuple(written), left_out=tuple(left_out))
 
 
-def _target(function: Function, inputs: Sequence[str], store: KernelStore) -> FunctionTarget:
-    if not callable(function) or isinstance(function, type):
-        found = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
-        raise InputError(
-            f"expected a function, a method or an object that is called, found {found}; "
-            "for a file, give its path as text."
-        )
+def _target(function: Function, inputs: Inputs, store: KernelStore) -> FunctionTarget:
+    wanted = None if _is_empty(inputs) else inputs
+    found = function_subjects(function, wanted, partial(searched_as, store))
     function = original_of(function)
     name, file = name_of(function), lasting_file_of(function)
-    examples = list(examples_of(function) or examples_of(type(function).__call__))
-    searched = () if inputs else searched_inputs(store, name)
-    if inputs:
-        examples = read_inputs(inputs, parameters_of(function))
-    elif not examples:
-        origin = subject_of(name, function, file, Example(())).origin
-        parameters = parameters_of(function)
-        typed = searched_as(store, origin)
-        examples = [call for texts in typed for call in read_inputs(texts, parameters)]
-    if not examples:
-        raise InputError(
-            f"expected inputs for {name}, found none: it has no @kernelwright.example and was "
-            "never searched under this name; add inputs=['f16[8,512]', …]."
-        )
-    subjects = [subject_of(name, function, file, example) for example in examples]
-    return target_of(name, subjects, searched)
+    searched = () if wanted is not None else searched_inputs(store, name)
+    # Functions that other functions made have no place, and need a file to differ by.
+    return target_of(name, [replace(s, name=name, file=file) for s in found], searched)
+
+
+def _is_empty(inputs: Inputs) -> bool:
+    return inputs is None or (isinstance(inputs, list | tuple | Mapping) and not inputs)
+
+
+def _texts(inputs: Inputs) -> tuple[str, ...]:
+    """Write inputs as the command line has them.
+
+    Raises:
+        InputError: one of them has no text.
+    """
+    if _is_empty(inputs):
+        return ()
+    if isinstance(inputs, list | tuple) and all(isinstance(text, str) for text in inputs):
+        return tuple(inputs)
+    (first, *_) = calls(inputs)
+    if texts := written(first):
+        return texts
+    raise InputError(
+        "expected inputs that have a text, such as 'f16[8,512]', for a target that is one; found "
+        f"{inputs!r}; give the function itself."
+    )

@@ -33,15 +33,12 @@ def planned_in(store: KernelStore, prefix: str) -> Iterator[FunctionPlanned]:
 
 
 def searched_as(store: KernelStore, origin: str) -> tuple[tuple[str, ...], ...]:
-    """Return the inputs that were typed in searches of a function, the latest first.
-
-    Where none were, its calls of arrays alone can be made again by their types.
-    """
+    """Return the inputs that a function was searched for, as they are typed, the latest first."""
     found: dict[tuple[str, ...], None] = {}
     for campaign in store.campaigns(limit=200):
         with suppress(KernelwrightError):
             planned = [p for p in planned_in(store, campaign.id) if p.place == origin]
-            found |= {p.written or types_of(p.inputs): None for p in planned}
+            found |= {p.written: None for p in planned if p.written}
     return tuple(found)
 
 

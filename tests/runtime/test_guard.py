@@ -444,6 +444,18 @@ def test_dataclasses_that_say_the_same_are_alike() -> None:
     assert _are_alike(copied, made(1))
 
 
+@pytest.mark.parametrize("options", ["frozen=True", "slots=True", "frozen=True, slots=True"])
+def test_methods_that_name_their_own_class_are_alike(options: str) -> None:
+    def made(step: int) -> object:
+        space: dict[str, object] = {"dataclass": dataclass, "__name__": "a_test"}
+        text = f"@dataclass({options})\nclass State:\n    mean: float\n    step: int = {step}\n"
+        exec(text, space)
+        return space["State"]
+
+    assert _are_alike(made(1), made(1))
+    assert not _are_alike(made(1), made(2))
+
+
 def test_wrappers_of_ones_own_are_alike_only_without_variables() -> None:
     def scaled(factor: float) -> object:
         @functools.wraps(len)

@@ -1,5 +1,6 @@
 """`kernelwright.export` exports from a program or notebook by the rules of the command."""
 
+import importlib
 import importlib.util
 import linecache
 import shutil
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import kernelwright as kw
 from kernelwright.agents.protocols import Proposal
+from kernelwright.campaign import load_subjects
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
@@ -25,6 +27,7 @@ from kernelwright.plan import partition
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.commands import app
 from kernelwright.service.export_function import ExportResult
+from kernelwright.service.python.target import function_subjects
 from kernelwright.store import Environment, Intent, KernelStore, Rank
 
 INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
@@ -330,3 +333,73 @@ def test_annotations_are_named_as_the_user_wrote_them(store: str, tmp_path: Path
     kw.export(f"{file}:stepped", folder, inputs=[TYPE], store=store, force=True)
     assert "-> Step" in (folder / "VERIFICATION.md").read_text()
     assert not [f for f in folder.iterdir() if b"kernelwright_subject" in f.read_bytes()]
+
+
+_BODIES = """\
+from dataclasses import dataclass
+import mlx.core as mx
+
+
+@dataclass(frozen=True)
+class Bodies:
+    place: mx.array
+    speed: mx.array
+
+
+def moved(bodies, *, dt=0.5) -> Bodies:
+    return Bodies(mx.sigmoid(bodies.place) * bodies.speed * dt, bodies.speed)
+
+
+def nested(state):
+    return {"sum": mx.sigmoid(state["a"]) * state["more"][0] + state["factor"]}
+"""
+
+
+@pytest.fixture
+def bodies(tmp_path: Path) -> ModuleType:
+    file = tmp_path / "bodies.py"
+    file.write_text(_BODIES)
+    return _imported(file)
+
+
+def test_a_function_of_a_record_alone_is_exported(
+    bodies: ModuleType, store: str, tmp_path: Path
+) -> None:
+    arrays = bodies.Bodies(mx.ones((8, 64)), mx.ones((8, 64)))
+    _recorded(store, bodies.moved, arrays=(arrays,))
+    folder = tmp_path / "out"
+    result = kw.export(bodies.moved, folder, inputs=[arrays], store=store, force=True)
+    assert result.is_verified
+    exported = _imported(folder / "moved.py")
+    assert exported.moved.serves(arrays)
+    assert exported.moved.serves(exported.Bodies(mx.ones((8, 64)), mx.ones((8, 64))))
+    assert not exported.moved.serves(bodies.Bodies(mx.ones((3, 64)), mx.ones((3, 64))))
+
+
+def test_nests_that_were_searched_are_exported_as_such(
+    bodies: ModuleType, store: str, tmp_path: Path
+) -> None:
+    state = {"a": mx.ones((8, 64)), "more": [mx.ones((8, 64))], "factor": 2.0}
+    (searched,) = function_subjects(bodies.nested, [state], lambda origin: ())
+    (again,) = function_subjects(bodies.nested, None, lambda origin: (searched.written,))
+    assert again.written == searched.written
+    _recorded(store, bodies.nested, arrays=again.inputs)  # type: ignore[arg-type]
+    for number, inputs in enumerate(([state], searched.written)):
+        folder = tmp_path / f"out{number}"
+        assert kw.export(bodies.nested, folder, inputs=inputs, store=store, force=True).is_verified
+
+
+def test_a_function_of_a_package_is_searched_under_its_modules_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_of_tests").mkdir()
+    (tmp_path / "shop_of_tests" / "__init__.py").touch()
+    file = tmp_path / "shop_of_tests" / "price.py"
+    file.write_text(_BODIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    function = importlib.import_module("shop_of_tests.price").nested
+    (found,) = function_subjects(function, ["f32[8]"], lambda origin: ())
+    assert found.place == found.origin == "shop_of_tests.price:nested"
+    assert found.origins == (found.origin, f"{file}:nested")
+    (by_file,) = load_subjects(f"{file}:nested", ["f32[8]"])
+    assert by_file.origins == found.origins[::-1]

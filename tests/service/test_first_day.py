@@ -294,9 +294,9 @@ def test_a_call_is_written_as_it_is_read() -> None:
     assert read.inputs[:4] == call.inputs[:4]
     assert read.inputs[4] == TensorType((2, 2), Dtype.INT32)
     assert read.keywords == call.keywords
-    assert written(Example(([1, mx.zeros(2)],))) == ()
+    assert written(Example(([1, object()],))) == ()
     made = subject_of("f", lambda x, n: x * n, "f.py", Example((mx.zeros((4,)), 2)))
-    assert made.written == ("float32[4]", "2")
+    assert made.written == ("f32[4]", "2")
 
 
 def test_the_inputs_of_a_search_are_typed_once(

@@ -9,6 +9,14 @@ from math import prod
 import mlx.core as mx
 
 from kernelwright.annotation import Example
+from kernelwright.campaign.spec.input_nest import (
+    INNER_TYPE,
+    RECORD,
+    read_nest,
+    replaced,
+    values_in,
+    written_nest,
+)
 from kernelwright.errors import InputError, UsageError
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
@@ -58,7 +66,7 @@ def read_inputs(texts: Sequence[str], parameters: Sequence[str] | None = None) -
     read = [_read(text) for text in texts]
     values = {name: v for name, v in read if name is not None and not isinstance(v, _Type)}
     sizes = {n: v for n, v in values.items() if type(v) is int}
-    types = [value for _, value in read if isinstance(value, _Type)]
+    types = [found for _, value in read for found in _types_in(value)]
     used = {extent for type_ in types for extent in type_.extents if not extent[0].isdigit()}
     for name in used & values.keys() - sizes.keys():
         raise UsageError(f"expected a whole number for the size {name!r}, found {values[name]!r}.")
@@ -85,7 +93,7 @@ def assumed_sizes(texts: Sequence[str]) -> tuple[str, ...]:
     """Say in a sentence of each size that nobody sets what it is taken for."""
     read = [_read(text) for text in texts]
     known = {name for name, value in read if not isinstance(value, _Type)}
-    extents = [e for _, v in read if isinstance(v, _Type) for e in v.extents]
+    extents = [e for _, value in read for found in _types_in(value) for e in found.extents]
     free = dict.fromkeys(e for e in extents if not e[0].isdigit() and e not in known)
     return tuple(
         f"the size {name} is {FREE_SIZE}, for nothing sets it; add -i {name}=… for another."
@@ -103,12 +111,20 @@ def _example(
 ) -> Example:
     positional, named = [], []
     for name, value in read:
-        made = value.at(sizes, least=least) if isinstance(value, _Type) else value
+        made = replaced(value, lambda leaf: _at(leaf, sizes, least=least))
         if name is None:
             positional.append(made)
         elif isinstance(value, _Type) or name not in used or name in (parameters or ()):
             named.append((name, made))
     return Example(tuple(positional), tuple(named))
+
+
+def _at(leaf: object, sizes: Mapping[str, int], *, least: bool) -> object:
+    return leaf.at(sizes, least=least) if isinstance(leaf, _Type) else leaf
+
+
+def _types_in(value: object) -> list[_Type]:
+    return [leaf for leaf in values_in(value) if isinstance(leaf, _Type)]
 
 
 def _read(text: str) -> tuple[str | None, object]:
@@ -127,7 +143,10 @@ def _read(text: str) -> tuple[str | None, object]:
     try:
         assert match is not None
         value = match["value"].strip()
-        return match["name"], ast.literal_eval(_CONSTANTS.get(value.lower(), value))
+        constant = _CONSTANTS.get(value.lower(), value)
+        if INNER_TYPE.search(constant) or RECORD.match(constant):
+            return match["name"], read_nest(constant, lambda each: _read(each)[1])
+        return match["name"], ast.literal_eval(constant)
     except (AssertionError, ValueError, SyntaxError):
         raise UsageError(
             f"expected an input such as 'bf16[2048,4096]', 'mask=bool[16,16]', 'f16[1..4096,64]' "
@@ -163,7 +182,7 @@ def read_type(text: str) -> object:
 
 
 def written(call: Example) -> tuple[str, ...]:
-    """Write a call's inputs as people do; nothing where one has no text, such as a nest of arrays.
+    """Write a call's inputs as people do; nothing where one has no text, such as an own object.
 
     `read_inputs` reads the same call from it.
     """
@@ -175,15 +194,19 @@ def written(call: Example) -> tuple[str, ...]:
 
 
 def written_value(value: object) -> str:
-    """Write one input: an array by its type, a number or a text as Python has it.
+    """Write one input: an array by its type, a number or a text as Python has it, a nest of them.
 
     Raises:
         TypeError: it has no text.
     """
     if isinstance(value, mx.array):
-        return f"{str(value.dtype).rpartition('.')[2]}[{','.join(map(str, value.shape))}]"
+        try:
+            dtype = Dtype.parse(str(value.dtype).rpartition(".")[2])
+        except InputError as e:
+            raise TypeError(str(e)) from e
+        return str(TensorType(tuple(value.shape), dtype))
     if isinstance(value, TensorType) or (isinstance(value, str) and _TYPE.fullmatch(value.strip())):
         return str(value)
     if isinstance(value, bool | int | float | str | None):
         return repr(value)
-    raise TypeError(f"expected an array or a plain value, found {type(value).__name__}")
+    return written_nest(value, written_value)

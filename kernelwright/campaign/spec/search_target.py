@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kernelwright.annotation import Example, examples_of, original_of
+from kernelwright.campaign.spec.input_nest import replaced, values_in
 from kernelwright.campaign.spec.input_text import read_inputs, read_type, written
 from kernelwright.campaign.spec.target_name import resolved
 from kernelwright.errors import InputError, KernelwrightError, UsageError
@@ -41,7 +42,7 @@ class Subject:
     keywords: Mapping[str, object]
     file: str
     written: tuple[str, ...] = ()
-    """The inputs as somebody typed them; empty where the file gives them."""
+    """The inputs as somebody typed them, or may type them; empty where they have no text."""
 
     @property
     def place(self) -> str:
@@ -53,6 +54,15 @@ class Subject:
         """Where it is, wherever one stands."""
         path = Path(self.file)
         return f"{path.absolute() if path.is_file() else path}:{self.name}"
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Its origin, then that by its module or file, where a package makes it both."""
+        path = Path(self.file)
+        module = sys.modules.get(self.file)
+        package = package_of(path.absolute()) if path.is_file() else None
+        other = package.module if package else getattr(module, "__file__", None)
+        return (self.origin, *([f"{other}:{self.name}"] if other else []))
 
 
 Recall = Callable[[str], Sequence[tuple[str, ...]]]
@@ -136,7 +146,11 @@ def _opened(target: str, folder: Path) -> tuple[ModuleType, Path, str | None]:
         place = Path(named["module"])
         return _import_module(named["module"], place, folder), place, named["function"]
     path, name = _split(target, folder)
-    return _import_file(path), path, name
+    try:
+        return _import_file(path), path, name
+    except _NeedsPackageError as e:
+        place = Path(e.package.module)
+        return _import_module(e.package.module, place, e.package.folder), place, name
 
 
 def _split(target: str, folder: Path) -> tuple[Path, str | None]:
@@ -187,17 +201,17 @@ def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None
                 f"expected a Python file or module, found no {e.name!r} from {search}; "
                 "check the name, or write a path that ends in .py."
             ) from e
-        package = _in_package(place)
+        package = package_of(place)
         if package and e.name and package.module.partition(".")[0] == e.name.partition(".")[0]:
-            raise InputError(_as_module(place, package)) from e
+            raise _NeedsPackageError(place, package) from e
         raise InputError(
             f"{place} needs the package {e.name!r}, which is not installed; "
             "install it and run the command again."
         ) from e
     except Exception as e:
-        package = _in_package(place)
+        package = package_of(place)
         if package and isinstance(e, ImportError) and "relative import" in str(e):
-            raise InputError(_as_module(place, package)) from e
+            raise _NeedsPackageError(place, package) from e
         raise InputError(
             f"{place} cannot be imported: {type(e).__name__}: {e}; run it with Python to see where."
         ) from e
@@ -213,14 +227,14 @@ def _line(error: BaseException, place: Path) -> str:
 
 
 @dataclass(frozen=True)
-class _InPackage:
+class InPackage:
     """How a file is called as a module, and the folder from which it is found."""
 
     module: str
     folder: Path
 
 
-def _in_package(place: Path) -> _InPackage | None:
+def package_of(place: Path) -> InPackage | None:
     """Return a file's place in its package; None where it is in none."""
     path = place.resolve()
     if path.suffix != ".py":
@@ -234,15 +248,15 @@ def _in_package(place: Path) -> _InPackage | None:
     parts = path.relative_to(top).with_suffix("").parts if path.is_relative_to(top) else ()
     if len(parts) < 2 or not all(map(str.isidentifier, parts)) or top == path.parents[-1]:
         return None
-    return _InPackage(".".join(parts), top)
+    return InPackage(".".join(parts), top)
 
 
-def _as_module(place: Path, package: _InPackage) -> str:
-    """Say how to name a file that needs its package around it."""
-    return (
-        f"expected a file that stands alone, found {place}, a part of its package; "
-        f"name it {package.module}:function, from the folder {package.folder}."
-    )
+class _NeedsPackageError(InputError):
+    """A file is a part of a package, and imports nothing without it."""
+
+    def __init__(self, place: Path, package: InPackage) -> None:
+        super().__init__(f"{place} is a part of the package {package.module}.")
+        self.package = package
 
 
 @dataclass(frozen=True)
@@ -292,8 +306,14 @@ def _typed(named: _Named, path: Path, inputs: Sequence[str]) -> tuple[Subject, .
 
 def _recalled(named: _Named, path: Path, recall: Recall) -> Iterator[Subject]:
     """Yield the calls that were typed before, if the function still takes them."""
-    for texts in recall(_subject(named, path, Example(())).origin):
-        for subject in _typed(named, path, texts):
+    origins = _subject(named, path, Example(())).origins
+    for texts in (texts for origin in origins for texts in recall(origin)):
+        try:
+            typed = _typed(named, path, texts)
+        except InputError:
+            # A class or a parameter that they name is gone.
+            continue
+        for subject in typed:
             try:
                 inspect.signature(named.function).bind(*subject.inputs, **subject.keywords)
             except (TypeError, ValueError):
@@ -366,18 +386,19 @@ def _called(make: Function, path: Path) -> object:
 
 
 def _subject(named: _Named, path: Path, call: Example) -> Subject:
-    return Subject(
+    subject = Subject(
         name=named.name,
         function=named.function,
         inputs=tuple(map(_array, call.inputs)),
         keywords={name: _array(value) for name, value in call.keywords},
         file=str(path),
     )
+    return replace(subject, written=written(call))
 
 
 def subject_of(name: str, function: Function, file: str, call: Example) -> Subject:
     """Return a function that is at hand, as one that was read from a file."""
-    return replace(_subject(_Named(name, function), Path(file), call), written=written(call))
+    return _subject(_Named(name, function), Path(file), call)
 
 
 def _array(value: object) -> object:
@@ -391,7 +412,9 @@ def _array(value: object) -> object:
     if type(value) is dict:
         return {key: _array(item) for key, item in value.items()}
     if not isinstance(value, TensorType):
-        return value
+        # A record keeps what it is; one that was read from text gets its arrays.
+        is_read = any(isinstance(leaf, TensorType) for leaf in values_in(value))
+        return replaced(value, _array) if is_read else value
     import mlx.core as mx
 
     dtype = getattr(mx, "bool_" if value.dtype is Dtype.BOOL else value.dtype.value)

@@ -282,6 +282,8 @@ def _of_reply(reply: Reply) -> Failure:
         last = message.strip().rpartition("\n")[2]
         summary = f"the evaluator cannot judge this program: {last[:300]}"
         return Failure(Status.CRASHED, summary, lost_worker=True)
+    if reply.failure == "request":
+        raise DeviceError(message)
     raise DeviceError(f"the device failed, not the candidate: {message}")
 
 

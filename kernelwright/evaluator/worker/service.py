@@ -349,6 +349,9 @@ def serve_with(answer: Callable[[Request], Reply], pipe: Connection) -> None:
             request = cast("Request", receive_request(pipe))
         except EOFError:
             return
+        except DeviceError as e:
+            send_reply(pipe, Reply({"failure": "request", "message": str(e)}))
+            continue
         used = resource.getrusage(resource.RUSAGE_SELF)
         # A second line behind the parent's clock, for a parent that is itself stopped.
         soft = int(used.ru_utime + used.ru_stime) + _CPU_ALLOWANCE_S

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -51,6 +52,9 @@ def _serve(serve: Callable[[bool], None], *, is_successor: bool) -> NoReturn:
         confine_signals()
         serve(is_successor)
         code = 0
+    except BaseException:
+        # The process ends below, before Python could say so.
+        traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
             sys.stderr.flush()

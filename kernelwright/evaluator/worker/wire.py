@@ -62,10 +62,17 @@ def receive_request(pipe: Connection) -> object:
 
     Raises:
         EOFError: whoever asks is gone.
+        DeviceError: it is of a program that is not the one on disk any more.
     """
     sizes, pickled = json.loads(pipe.recv_bytes()), pipe.recv_bytes()
     arrays = [_read(pipe, np.empty(size, np.uint8)) for size in sizes]
-    return pickle.loads(pickled, buffers=arrays)
+    try:
+        return pickle.loads(pickled, buffers=arrays)
+    except Exception as e:
+        raise DeviceError(
+            f"the process that judges kernels cannot read its request ({type(e).__name__}: {e}): "
+            "Kernelwright was changed or upgraded while it ran; start the program again."
+        ) from e
 
 
 def _write(pipe: Connection, data: memoryview) -> None:

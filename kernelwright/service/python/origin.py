@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import MethodType
 
+from kernelwright.campaign.spec.search_target import package_of
 from kernelwright.errors import InputError
 
 Function = Callable[..., object]
@@ -29,9 +30,17 @@ def file_of(function: Function) -> str:
 
 
 def lasting_file_of(function: Function) -> str:
-    """Return the file of a function; `<program>` for a cell, whose name changes when it is run."""
+    """Return the file of a function, or its module in a package, as a command names it.
+
+    `<program>` stands for a notebook's cell, whose name changes when it is run.
+    """
     file = file_of(function)
-    return file if Path(file).is_file() else _NOWHERE
+    if not Path(file).is_file():
+        return _NOWHERE
+    package = package_of(Path(file).absolute())
+    module = sys.modules.get(package.module) if package else None
+    is_its_own = module is not None and getattr(module, "__file__", None) == file
+    return package.module if package and is_its_own else file
 
 
 def place_of(function: Function) -> str:

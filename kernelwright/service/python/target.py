@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +61,17 @@ def subjects(
     """
     if isinstance(target, str | Path):
         return _from_text(str(target), inputs, recall_from(store))
+    return function_subjects(target, inputs, recall_from(store))
+
+
+def function_subjects(
+    target: Function, inputs: Inputs | None, recall: Recall
+) -> tuple[Subject, ...]:
+    """Return a function with every example of its inputs: those given, its own or recalled ones.
+
+    Raises:
+        InputError: it is no function, or nobody says what its inputs look like.
+    """
     if not callable(target) or isinstance(target, type):
         found = f"the class {target.__name__}" if isinstance(target, type) else repr(target)
         raise InputError(
@@ -72,15 +84,24 @@ def subjects(
     if inputs is not None:
         examples = calls(inputs, parameters_of(function))
     if not examples:
-        origin = subject_of(name, function, file, Example(())).origin
-        texts = recall_from(store)(origin)
-        examples = [call for one in texts for call in read_inputs(one, parameters_of(function))]
+        origins = subject_of(name, function, file, Example(())).origins
+        texts = [one for origin in origins for one in recall(origin)]
+        examples = _recalled(texts, parameters_of(function))
     if not examples:
         raise InputError(
-            f"expected inputs for {name}, found none; add inputs=['f16[8,512]', …], arrays, or "
-            "decorate it with @kernelwright.example."
+            f"expected inputs for {name}, found none: it has no @kernelwright.example, and no "
+            "search of it is in the store; add inputs=['f16[8,512]', …], or arrays."
         )
     return tuple(subject_of(name, function, file, example) for example in examples)
+
+
+def _recalled(texts: Sequence[Sequence[str]], parameters: Sequence[str]) -> list[Example]:
+    """Read inputs that were searched; those of a class that is gone are left out."""
+    found: list[Example] = []
+    for one in texts:
+        with suppress(InputError):
+            found += read_inputs(one, parameters)
+    return found
 
 
 def calls(inputs: Inputs, parameters: Sequence[str] = ()) -> list[Example]:

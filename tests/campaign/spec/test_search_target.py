@@ -1,6 +1,7 @@
 """Functions and their inputs, read from files as people write them."""
 
 import sys
+import zlib
 from pathlib import Path
 
 import mlx.core as mx
@@ -204,19 +205,34 @@ def test_a_module_that_is_not_there_is_one_sentence(target: str, sentence: str) 
     "statement", ["from .util import K", "from ..const import K", "from pack.layers.util import K"]
 )
 @pytest.mark.parametrize("has_init", [False, True])
-def test_a_file_of_a_package_is_to_be_named_as_a_module(
+def test_a_file_of_a_package_is_read_as_its_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, *, has_init: bool
 ) -> None:
-    layers = tmp_path / "pack" / "layers"
+    # Python keeps modules for good: each case needs a package of its own name.
+    pack = f"pack{has_init:d}{zlib.crc32(statement.encode())}"
+    layers = tmp_path / pack / "layers"
     layers.mkdir(parents=True)
-    (layers / "pool.py").write_text(f"{statement}\ndef pool(x):\n    return x * K\n")
+    own = statement.replace("pack.", f"{pack}.")
+    (layers / "pool.py").write_text(f"{own}\ndef pool(x):\n    return x * K\n")
+    (layers / "util.py").write_text("K = 2\n")
+    (tmp_path / pack / "const.py").write_text("K = 2\n")
     if has_init:
-        (tmp_path / "pack" / "__init__.py").touch()
+        (tmp_path / pack / "__init__.py").touch()
         (layers / "__init__.py").touch()
     monkeypatch.chdir(tmp_path if not has_init else layers)
-    target = "pool.py" if has_init else "pack/layers/pool.py"
-    with pytest.raises(InputError, match=r"name it pack\.layers\.pool:function"):
-        load_subjects(f"{target}:pool", ["f32[4]"])
+    target = "pool.py" if has_init else f"{pack}/layers/pool.py"
+    (subject,) = load_subjects(f"{target}:pool", ["f32[4]"])
+    assert subject.place == f"{pack}.layers.pool:pool"
+    assert mx.array_equal(subject.function(mx.ones(4)), mx.full((4,), 2.0))
+
+
+def test_what_a_file_of_a_package_lacks_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "pack_without").mkdir()
+    (tmp_path / "pack_without" / "__init__.py").touch()
+    file = tmp_path / "pack_without" / "pool.py"
+    file.write_text("from .nothing import K\ndef pool(x):\n    return x * K\n")
+    with pytest.raises(InputError, match=r"needs the package 'pack_without.nothing'"):
+        load_subjects(f"{file}:pool", ["f32[4]"])
 
 
 def test_examples_above_a_compiled_function_are_found(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
+from kernelwright.errors import DeviceError
 from kernelwright.evaluator.attacks.device import SECRET_VARIABLE, MisbehavingDevice, Misdeed
+from kernelwright.evaluator.stages.trial import _of_reply
 from kernelwright.evaluator.worker.process import Limits, Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Compile, Open, Run
 from kernelwright.evaluator.worker.start import renew
@@ -55,6 +59,21 @@ def worker() -> Iterator[Worker]:
 def test_an_honest_run_returns_its_outputs(worker: Worker) -> None:
     reply = _run(worker, Misdeed.NONE)
     np.testing.assert_array_equal(reply.arrays[0], np.zeros(4, np.float32))
+
+
+def test_a_request_of_another_program_than_that_on_disk_is_not_the_kernels_fault(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade while a program runs moves the classes that it sends."""
+    moved = ModuleType("kernelwright_moved")
+    request = type("Request", (), {"__module__": moved.__name__})
+    moved.Request = request  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, moved.__name__, moved)
+    reply = worker.call(request(), 30)
+    assert reply.failure == "request"
+    with pytest.raises(DeviceError, match=r"No module named .*upgraded while it ran; start"):
+        _of_reply(reply)
+    np.testing.assert_array_equal(_run(worker, Misdeed.NONE).arrays[0], np.zeros(4, np.float32))
 
 
 def test_a_worker_cannot_write_outside_its_scratch_folder(worker: Worker, tmp_path: Path) -> None:

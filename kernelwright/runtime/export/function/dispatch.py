@@ -15,8 +15,8 @@ from types import CodeType, ModuleType
 
 import mlx.core as mx
 
-from kernelwright.runtime.code_names import _MISSING, _slot_names
-from kernelwright.runtime.reads import _attribute, _Unchanged
+from kernelwright.runtime.code_names import _MISSING, _attribute, _slot_names
+from kernelwright.runtime.reads import _Unchanged
 
 
 class _Call:

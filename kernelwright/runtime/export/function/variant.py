@@ -117,7 +117,7 @@ def names_read(function: Callable[..., object], call: _Call) -> frozenset[str] |
     less = _Call(call.arguments, call.captured, names)
     try:
         with without(less.unread):
-            alone = _captured(function, less, [], _numbered(call))
+            alone = _captured(function, less, _traced_alone(less), _numbered(call))
     except Exception:
         # Whatever goes wrong without an attribute, the attribute is read.
         return None
@@ -144,7 +144,14 @@ def _read_whole(
         with reading(found):
             return function(*args, **kwargs)
 
-    return _captured(watched, call, [], _numbered(call), of=function), found.names
+    live = _traced_alone(call)
+    return _captured(watched, call, live, _numbered(call), of=function), found.names
+
+
+def _traced_alone(call: _Call) -> list[int]:
+    """Return the slots to trace where no argument is an array: a record may hold all of them."""
+    every = enumerate(call.slots)
+    return [] if call.arrays else [i for i, (holder, _) in every if not isinstance(holder, tuple)]
 
 
 def _numbered(call: _Call) -> list[str]:

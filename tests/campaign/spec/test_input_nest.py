@@ -1,0 +1,100 @@
+"""Nests of inputs: what is written is read again as the same call, and nothing is executed."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.annotation import Example
+from kernelwright.campaign.spec.input_text import read_inputs, written
+from kernelwright.campaign.spec.search_target import subject_of
+from kernelwright.errors import UsageError
+
+
+class Pair(NamedTuple):
+    left: mx.array
+    right: tuple[int, int] = (1, 2)
+
+
+@dataclass(frozen=True)
+class Bodies:
+    mass: mx.array
+    name: str = "sun"
+    pair: Pair | None = None
+
+
+@dataclass
+class Counter:
+    step: mx.array
+    seen: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.extra = 1
+
+
+def _f(*args: object, **kwargs: object) -> None:
+    """Take anything."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": mx.ones((3, 2)), "b": {"c": [mx.array(1, mx.int8), 2.5, "text", None, True]}},
+        (mx.ones(3),),
+        [],
+        (640, 480),
+        Pair(mx.ones((2,), mx.bfloat16)),
+        Bodies(mx.array(1.5), "f32", Pair(mx.ones(3), (4, 5))),
+        {1: (Bodies(mx.ones(2)), [Pair(mx.ones(1))])},
+    ],
+)
+def test_a_nest_is_read_as_it_was_written(value: object) -> None:
+    texts = written(Example((value,), (("by_name", value),)))
+    assert len(texts) == 2
+    (call,) = read_inputs(texts)
+    read = subject_of("f", _f, "f.py", call)
+    assert _shown(read.inputs[0]) == _shown(value)
+    assert _shown(read.keywords["by_name"]) == _shown(value)
+
+
+def _shown(value: object) -> object:
+    """Return a nest with shapes and dtypes in place of arrays, and the names of its classes."""
+    if isinstance(value, mx.array):
+        return (value.shape, str(value.dtype))
+    if isinstance(value, dict):
+        return {key: _shown(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return (type(value), [_shown(item) for item in value])
+    if isinstance(value, Bodies):
+        return (Bodies, _shown(vars(value)))
+    return value
+
+
+def test_a_record_keeps_what_a_text_would_lose() -> None:
+    assert written(Example((Counter(mx.array(1)),))) == ()
+
+
+def test_sizes_in_a_nest_have_names_and_ranges() -> None:
+    large, small = read_inputs(["{'a': f32[n,2..8]}", "n=3"], ["x"])
+    assert (
+        str(large.inputs[0]) == "{'a': TensorType(shape=(3, 8), dtype=<Dtype.FLOAT32: 'float32'>)}"
+    )
+    assert "(3, 2)" in str(small.inputs[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "os.system(command=f32[2])",
+        "builtins.dict(a=f32[2])",
+        f"{__name__}.Bodies(weight=f32[2])",
+        f"{__name__}.Nobody(mass=f32[2])",
+        "{'a': f32[2], **{}}",
+        "['f32[2] and more', f32[2]]",
+        "[print(f32[2])]",
+    ],
+)
+def test_what_is_no_nest_of_types_and_values_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="expected an input such as"):
+        read_inputs([text])
