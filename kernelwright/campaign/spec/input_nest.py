@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 
 INNER_TYPE = re.compile(r"\b(?!\d)\w+\[[\w\s.,]*\]")
 """A type inside a nest."""
-RECORD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")
+INNER_RECORD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")
 """How the text of a dataclass or a named tuple begins: its module, its name, its values."""
 _PLACE = "kernelwright_type_"
 
@@ -52,7 +52,7 @@ def written_nest(nest: object, leaf: Callable[[object], str]) -> str:
     if type(nest) is tuple:
         return f"({', '.join(texts.values())}{',' if len(texts) == 1 else ''})"
     path = f"{type(nest).__module__}.{type(nest).__qualname__}"
-    if not RECORD.match(f"{path}(") or _class_at(path) is not type(nest):
+    if not INNER_RECORD.match(f"{path}(") or _class_at(path) is not type(nest):
         raise TypeError(f"expected a class that its module holds, found {path}")
     return f"{path}({', '.join(f'{key}={text}' for key, text in texts.items())})"
 

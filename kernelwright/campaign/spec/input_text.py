@@ -10,8 +10,8 @@ import mlx.core as mx
 
 from kernelwright.annotation import Example
 from kernelwright.campaign.spec.input_nest import (
+    INNER_RECORD,
     INNER_TYPE,
-    RECORD,
     read_nest,
     replaced,
     values_in,
@@ -144,7 +144,7 @@ def _read(text: str) -> tuple[str | None, object]:
         assert match is not None
         value = match["value"].strip()
         constant = _CONSTANTS.get(value.lower(), value)
-        if INNER_TYPE.search(constant) or RECORD.match(constant):
+        if INNER_TYPE.search(constant) or INNER_RECORD.search(constant):
             return match["name"], read_nest(constant, lambda each: _read(each)[1])
         return match["name"], ast.literal_eval(constant)
     except (AssertionError, ValueError, SyntaxError):

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kernelwright.annotation import Example, examples_of, original_of
-from kernelwright.campaign.spec.input_nest import replaced, values_in
+from kernelwright.campaign.spec.input_nest import INNER_RECORD, replaced, values_in
 from kernelwright.campaign.spec.input_text import read_inputs, read_type, written
 from kernelwright.campaign.spec.target_name import resolved
 from kernelwright.errors import InputError, KernelwrightError, UsageError
@@ -91,8 +91,8 @@ def load_subjects(
     if target.startswith(CATALOG):
         return (_from_catalog(target.removeprefix(CATALOG), inputs),)
     if inputs:
-        # Parsed first: nothing of the user's runs for a typing error.
-        read_inputs(inputs)
+        # Parsed first: nothing of the user's runs for a typing error. A class is known later.
+        read_inputs([text for text in inputs if not INNER_RECORD.search(text)])
     module, path, name = _opened(target, folder)
     functions = _chosen(module, path, name)
     if inputs:

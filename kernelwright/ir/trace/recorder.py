@@ -20,6 +20,8 @@ from kernelwright.ir.trace.placement import names_cpu
 _OWN = str(Path(__file__).parents[2])
 _STDLIB = (sysconfig.get_paths()["stdlib"], "<frozen")
 _MLX = str(Path(mx.__file__).parent) + os.sep
+_GENERATED = "<string>"
+"""The file of what Python writes itself, such as how a named tuple or a dataclass is made."""
 _MOST_ITEMS = 64
 _MOST_SIGHTINGS = 20_000
 _MOST_ARGUMENTS = 2
@@ -81,7 +83,8 @@ class Recorder:
 
     def _enter(self, frame: FrameType, event: str, arg: object) -> "_Tracer | None":
         file = frame.f_code.co_filename
-        is_library = file.startswith((_OWN, *_STDLIB)) and file != self.file
+        is_generated = file == _GENERATED
+        is_library = (is_generated or file.startswith((_OWN, *_STDLIB))) and file != self.file
         if is_library or self._count >= _MOST_SIGHTINGS:
             return None
         is_mlx = file.startswith(_MLX)
@@ -216,7 +219,9 @@ class Recorder:
         for suffix, array in _arrays(value):
             self._count += 1
             self.arrays[id(array)] = array
-            sighting = Sighting(self._count, path, f"{name}{suffix}", line, file, is_call)
+            # A field of a result without a name goes by the field's.
+            words = f"{name}{suffix}" if name else suffix.removeprefix(".")
+            sighting = Sighting(self._count, path, words, line, file, is_call)
             self.sightings.setdefault(id(array), []).append(sighting)
 
 

@@ -3,6 +3,7 @@
 import sys
 import zlib
 from pathlib import Path
+from typing import cast
 
 import mlx.core as mx
 import pytest
@@ -223,7 +224,8 @@ def test_a_file_of_a_package_is_read_as_its_module(
     target = "pool.py" if has_init else f"{pack}/layers/pool.py"
     (subject,) = load_subjects(f"{target}:pool", ["f32[4]"])
     assert subject.place == f"{pack}.layers.pool:pool"
-    assert mx.array_equal(subject.function(mx.ones(4)), mx.full((4,), 2.0))
+    made = cast("mx.array", subject.function(mx.ones(4)))
+    assert mx.array_equal(made, mx.full((4,), 2.0))
 
 
 def test_what_a_file_of_a_package_lacks_is_one_sentence(tmp_path: Path) -> None:
@@ -264,3 +266,19 @@ def test_what_is_optimized_is_searched_as_it_was_written(tmp_path: Path) -> None
         (subject,) = load_subjects(f"{file}:{name}", ["f32[8,16]"])
         assert (subject.name, type(subject.function).__name__) == ("layer.step", "method")
         assert ir.capture(subject.function, *subject.inputs).input_names() == ("x",)
+
+
+def test_a_record_is_typed_by_the_name_of_its_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "from typing import NamedTuple\nimport mlx.core as mx\n"
+        "class Step(NamedTuple):\n    x: mx.array\n    count: int\n"
+        "def taken(step):\n    return step.x * step.count\n"
+    )
+    (tmp_path / "steps_of_tests.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    inputs = ["steps_of_tests.Step(x=f32[n], count=2)", "n=3"]
+    (subject,) = load_subjects("steps_of_tests:taken", inputs)
+    made = cast("mx.array", subject.function(*subject.inputs))
+    assert mx.array_equal(made, mx.zeros(3))

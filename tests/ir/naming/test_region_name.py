@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import make_dataclass
+from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -100,6 +102,20 @@ def test_decorators_comprehensions_and_nested_functions_are_seen_through() -> No
 def test_methods_and_containers_have_names() -> None:
     names = names_of(Scaler(square()).run, square())
     assert names[0] == "scaled(x), pair.right"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        NamedTuple("Both", [("left", mx.array), ("right", mx.array)]),
+        make_dataclass("Both", ["left", "right"]),
+    ],
+)
+def test_fields_of_a_result_go_by_their_names(kind: Function) -> None:
+    def split(x: mx.array, w: mx.array) -> object:
+        return kind(mx.softmax(x * 2, axis=-1), right=mx.softmax(w * x.T, axis=0))
+
+    assert names_of(split, square(), square()) == ("left", "right")
 
 
 def test_several_regions_of_a_statement_are_told_apart() -> None:
