@@ -235,7 +235,8 @@ class SdkClient:
         self, status: int, said: str, in_use: Collection[str], headers: Mapping[str, str]
     ) -> Fault:
         """Return the fault of a refused request, a concession where it names a feature in use."""
-        message = self._endpoint.key.redact(said_with(status, said))
+        # Before the words are cut to a line, which may cut a key in two.
+        message = said_with(status, self._endpoint.key.redact(said))
         if status in (400, 422) and self._features.concede(message, in_use):
             return Fault(FaultKind.UNSUPPORTED, message)
         return status_fault(status, message, headers)

@@ -1,6 +1,7 @@
 """Where keys come from, and how they stay out of everything that is written."""
 
 import os
+import re
 
 import keyring
 from keyring.errors import KeyringError
@@ -9,6 +10,10 @@ from kernelwright.errors import ModelError
 
 KEYRING_SERVICE = "kernelwright"
 _HIDDEN = "[key]"
+_KEY_VARIABLE = "_API_KEY"
+_SHORTEST_KEY = 8
+_TELLING = 16
+"""How many of a key's first characters are hidden by themselves: prefixes are no secrets."""
 
 
 class Key:
@@ -24,8 +29,14 @@ class Key:
         return self._secret
 
     def redact(self, text: str) -> str:
-        """Remove the secret from what a server or an SDK said."""
-        return text.replace(self._secret, _HIDDEN) if self._secret else text
+        """Remove the secret, and other providers' keys, from what a server or an SDK said.
+
+        A proxy may quote the key that it uses itself, and a quote may end in the middle of a key.
+        """
+        for secret in sorted({self._secret, *_environment_keys()}, key=len, reverse=True):
+            if secret:
+                text = _beginning_of(secret).sub(_HIDDEN, text)
+        return text
 
     def __repr__(self) -> str:
         return "Key(hidden)"
@@ -34,6 +45,20 @@ class Key:
 
     def __reduce__(self) -> str:
         raise TypeError("a key cannot be pickled")
+
+
+def _environment_keys() -> list[str]:
+    """Return the values of all variables that are named as a provider's key."""
+    values = (v.strip() for name, v in os.environ.items() if name.upper().endswith(_KEY_VARIABLE))
+    # What is shorter is no key, and would be found inside of words.
+    return [value for value in values if len(value) >= _SHORTEST_KEY]
+
+
+def _beginning_of(secret: str) -> re.Pattern[str]:
+    """Return a pattern for a secret, whole or cut off behind its first characters."""
+    head, tail = secret[:_TELLING], secret[_TELLING:]
+    rest = "".join(f"(?:{re.escape(character)}" for character in tail) + ")?" * len(tail)
+    return re.compile(re.escape(head) + rest)
 
 
 def variable_of(provider: str) -> str:

@@ -222,7 +222,7 @@ class GatheredResponse:
 def _fault_of(response: Response) -> Fault:
     message = response.error.message if response.error else "the response failed"
     if response.error is not None and response.error.code == "rate_limit_exceeded":
-        return Fault(FaultKind.BUSY, message)
+        return Fault(FaultKind.BUSY, message, usage=_usage(response.usage))
     kind = kind_of_status(400, message)
     is_overflow = kind is FaultKind.CONTEXT_OVERFLOW
     return Fault(kind if is_overflow else FaultKind.DROPPED, message)

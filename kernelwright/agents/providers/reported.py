@@ -43,14 +43,18 @@ class Reported:
 
 
 def with_estimate(reply: Reply, prompt: Prompt) -> Reply:
-    """Return a reply whose tokens are known, by bytes where the server told none."""
-    if not reply.usage.is_estimate:
+    """Return a reply whose tokens are known, by bytes where the server told none.
+
+    Servers that count nothing report zeros: no prompt is read and nothing is said in 0 tokens.
+    """
+    told = reply.usage
+    said = "".join((reply.text, reply.reasoning, *(c.name + c.arguments for c in reply.calls)))
+    if told.prompt_tokens and (told.output_tokens or not said):
         return reply
-    written = "".join((reply.text, reply.reasoning, *(c.name + c.arguments for c in reply.calls)))
     # No token is shorter than a byte, so this errs upwards only.
-    usage = Usage(
-        input_tokens=prompt.bytes_sent,
-        output_tokens=max(len(written.encode()), len(reply.native.encode())),
-        is_estimate=True,
-    )
-    return reply.model_copy(update={"usage": usage})
+    estimate: dict[str, int | bool] = {"is_estimate": True}
+    if not told.prompt_tokens:
+        estimate["input_tokens"] = prompt.bytes_sent
+    if not told.output_tokens:
+        estimate["output_tokens"] = max(len(said.encode()), len(reply.native.encode()))
+    return reply.model_copy(update={"usage": told.model_copy(update=estimate)})

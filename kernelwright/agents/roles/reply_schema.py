@@ -8,6 +8,7 @@ from kernelwright.errors import InputError
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.extent import evaluate, symbols_in
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor, Tunable
+from kernelwright.validation import reason_of
 
 _FLAGS = {"true": True, "false": False}
 
@@ -97,7 +98,9 @@ class ProgramDraft(Draft):
         except ValidationError as e:
             detail = e.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, detail["loc"])) or "the program"
-            raise InputError(f"{place}: {detail['msg'].removeprefix('Value error, ')}") from e
+            # Our own words say what was expected by themselves.
+            expected = "" if detail["type"] == "value_error" else "expected it to be "
+            raise InputError(f"{place}: {expected}{reason_of(detail)}") from e
         return program
 
     def _program(self, interface: Interface) -> Program:

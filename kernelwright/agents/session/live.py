@@ -230,7 +230,8 @@ class LiveExchange:
         if fault.kind is FaultKind.EMPTY and fault.usage is not None:
             # The reply came whole, and so did its bill.
             return self._cost(fault.usage)
-        return call.worst if fault.may_be_billed else Cost(calls=1)
+        # Whatever ended a reply that had begun, overload too: the prompt was read by then.
+        return call.worst if fault.may_be_billed or fault.usage is not None else Cost(calls=1)
 
     def _known_price(self) -> Price:
         if self.price is not None:

@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kernelwright.agents.message import Acceptance, Shape, ToolCall
+from kernelwright.validation import reason_of
 
 _FENCE = re.compile(r"```[\w.+-]*[ \t]*\r?\n(.*?)(?:\r?\n[ \t]*```|\Z)", re.DOTALL)
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
@@ -35,7 +37,7 @@ def parse(text: str, shape: type[Shape], accept: Acceptance[Shape] | None = None
     for candidate in _candidates(text):
         for data in _readings(candidate):
             try:
-                record = shape.model_validate(data)
+                record = _validated(data, shape)
             except ValidationError as e:
                 nearest = nearest or _problems(e)
                 continue
@@ -46,6 +48,47 @@ def parse(text: str, shape: type[Shape], accept: Acceptance[Shape] | None = None
     raise InvalidReplyError(
         nearest or f"expected one JSON object, found {_excerpt(text)}; reply with the object only"
     )
+
+
+def _validated(data: object, shape: type[Shape]) -> Shape:
+    """Return a record, from what models write for it: parts as JSON text, or its only part bare.
+
+    Raises:
+        ValidationError: none of these readings is the record; the error is of the first.
+    """
+    try:
+        return shape.model_validate(data)
+    except ValidationError as e:
+        for reading in _other_readings(data, shape, e):
+            with suppress(ValidationError):
+                return shape.model_validate(reading)
+        raise
+
+
+def _other_readings(
+    data: object, shape: type[BaseModel], error: ValidationError
+) -> Iterator[object]:
+    if not isinstance(data, dict):
+        return
+    quoted = {
+        detail["loc"][0]: value
+        for detail in error.errors(include_url=False)
+        if len(detail["loc"]) == 1
+        and isinstance(written := detail["input"], str)
+        and isinstance(value := _unquoted(written), dict | list)
+    }
+    if quoted:
+        yield {**data, **quoted}
+    fields = list(shape.model_fields)
+    if len(fields) == 1 and fields[0] not in data:
+        yield {fields[0]: data}
+
+
+def _unquoted(text: str) -> object:
+    try:
+        return _load(text)
+    except ValueError:
+        return None
 
 
 def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
@@ -143,11 +186,23 @@ def _cut_back(text: str) -> Iterator[object]:
 
 
 def _problems(error: ValidationError) -> str:
-    details = error.errors(include_url=False, include_input=False)
+    details = error.errors(include_url=False)
     lines = [_problem(detail) for detail in details[:_MOST_PROBLEMS]]
     if len(details) > _MOST_PROBLEMS:
         lines.append(f"and {len(details) - _MOST_PROBLEMS} more")
     return "; ".join(lines)
+
+
+_NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
+_COUNTED = ("too_short", "too_long", "string_too_short", "string_too_long")
+
+
+def _type_word(value: object) -> str:
+    """Return what JSON calls a value's type."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    words = {str: "text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return words.get(type(value), "something else")
 
 
 def _problem(detail: ErrorDetails) -> str:
@@ -156,6 +211,10 @@ def _problem(detail: ErrorDetails) -> str:
         return f"{place} is missing"
     if detail["type"] == "extra_forbidden":
         return f"{place} is no key of it"
+    if detail["type"] in _NO_OBJECT:
+        return f"{place}: expected an object, found {_type_word(detail['input'])}"
+    if detail["type"] in _COUNTED:
+        return f"{place}: expected it to be {reason_of(detail)}"
     words = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return f"{place}: expected {words}" if words != detail["msg"] else f"{place}: {words}"
 

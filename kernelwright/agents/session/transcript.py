@@ -7,6 +7,7 @@ from kernelwright.agents.budget import Cost
 from kernelwright.agents.message import Prompt, Purpose, ToolCall, Turn, Usage
 from kernelwright.agents.session.ledger import RecordedCall, turns_of
 from kernelwright.metal.diagnostic import Record
+from kernelwright.plural import counted
 
 _BODIES = ("source", "header")
 
@@ -33,7 +34,10 @@ class Transcript(Record):
     opening: Prompt
     turns: tuple[Turn, ...]
     usage: Usage
+    """Of whole replies alone, as `known`."""
+    known: Cost
     cost: Cost
+    """At most: a call whose reply never came whole counts at its worst, as caps count it."""
     ended: str = ""
     """Why it went on no more; empty where that is not known, as after a kill."""
 
@@ -68,9 +72,10 @@ def transcript_lines(transcript: Transcript) -> Iterator[str]:
         thinking = "the server does not say how many of them thinking"
     if cost.calls:
         yield (
-            f"{name}: {cost.calls} calls, ${cost.dollars:.4f}; {usage.prompt_tokens:,} tokens read "
-            f"({transcript.cached_share:.0%} of them from the cache), {usage.output_tokens:,} "
-            f"written ({thinking}){_lost(cost.tokens - usage.total_tokens)}"
+            f"{name}: {counted(cost.calls, 'call')}, {_money(transcript)}; "
+            f"{usage.prompt_tokens:,} tokens read ({transcript.cached_share:.0%} of them "
+            f"from the cache), {usage.output_tokens:,} written ({thinking})"
+            f"{_lost(cost.tokens - usage.total_tokens)}"
         )
     else:
         yield f"{name}, replayed from the record at no cost"
@@ -84,12 +89,17 @@ def transcript_lines(transcript: Transcript) -> Iterator[str]:
         yield f"The conversation ended: {transcript.ended.rstrip('.')}."
 
 
+def _money(transcript: Transcript) -> str:
+    known, most = f"${transcript.known.dollars:.4f}", f"${transcript.cost.dollars:.4f}"
+    return known if known == most else f"{known}, at most {most}"
+
+
 def _lost(tokens: int) -> str:
     return f"; up to {tokens:,} more in replies that never came whole" if tokens > 0 else ""
 
 
 def _transcript(purpose: Purpose, calls: list[RecordedCall], ending: Ending | None) -> Transcript:
-    usages = [c.outcome.usage for c in calls if c.outcome is not None]
+    usages = [c.outcome.usage for c in calls if c.outcome is not None and c.has_reply]
     total = Usage(
         **{
             name: sum(getattr(usage, name) for usage in usages)
@@ -109,6 +119,7 @@ def _transcript(purpose: Purpose, calls: list[RecordedCall], ending: Ending | No
         opening=calls[0].call.prompt.model_copy(update={"turns": ()}),
         turns=turns,
         usage=total,
+        known=sum((recorded.cost for recorded in calls if recorded.has_reply), Cost()),
         cost=sum((recorded.cost for recorded in calls), Cost()),
         ended="" if ending is None else ending.reason,
     )

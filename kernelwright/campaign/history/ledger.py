@@ -110,7 +110,7 @@ def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, .
 
 
 def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:
-    """Return what `replay:PREFIX` answers from: a campaign, and the runs it took over from.
+    """Return what `replay:PREFIX` answers from: all runs of a campaign.
 
     Raises:
         InputError: no campaign's id, or more than one, begins like this.
@@ -119,7 +119,7 @@ def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:
 
 
 def runs_to_replay(store: KernelStore, prefix: str) -> list[str]:
-    """Return the campaign whose id begins with `prefix` behind the runs it took over from.
+    """Return the runs of a campaign, one of whose ids begins with `prefix`; oldest first.
 
     Raises:
         InputError: no campaign's id, or more than one, begins like this.
@@ -132,7 +132,7 @@ def runs_to_replay(store: KernelStore, prefix: str) -> list[str]:
             f"expected the beginning of one campaign's id after replay:, found {prefix!r}, which "
             f"{len(found) or 'no'} campaigns have; the latest are: {latest}."
         )
-    return [*abandoned(store, found[0].id), found[0].id]
+    return [run.id for run in store.runs(found[0].root_id)]
 
 
 def abandoned(store: KernelStore, campaign_id: str) -> list[str]:

@@ -21,6 +21,7 @@ FaultName = Literal[
     "overloaded",
     "unavailable",
     "half",
+    "overloaded_later",
     "reset",
     "reset_before",
     "stall",
@@ -56,6 +57,16 @@ class Raw:
     body: bytes
 
 
+_OVERLOADED = {
+    "messages": b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", '
+    b'"message": "Overloaded"}}\n\n',
+    "completions": b'data: {"error": {"message": "Overloaded", "code": 529}}\n\n',
+    "responses": b'event: response.failed\ndata: {"type": "response.failed", '
+    b'"sequence_number": 99, "response": {"id": "r", "object": "response", "output": [], '
+    b'"usage": null, "error": '
+    b'{"code": "rate_limit_exceeded", "message": "Overloaded"}}}\n\n',
+}
+"""How each API says in the middle of a reply that it is overloaded."""
 Response = Said | Misbehaviour | Refused | Raw
 Script = Callable[[Heard], Response]
 
@@ -216,6 +227,10 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(0.01)
         if fault.name == "stall":
             time.sleep(fault.stall_s)
+        elif fault.name == "overloaded_later":
+            self._chunk(_OVERLOADED[request.path.rpartition("/")[2]])
+            self._chunk(b"")
+            return
         elif fault.name == "garbled_stream":
             self._chunk(b'event: content_block_delta\ndata: {"type": "content_bl\n\n')
             self._chunk(b"")

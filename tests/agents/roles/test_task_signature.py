@@ -69,7 +69,7 @@ def test_a_claim_that_nobody_can_check_is_not_taken() -> None:
         ({"grid": ["n9", 1, 1]}, "unknown dimension n9"),
         ({"grid": ["n0 **", 1, 1]}, "launch arithmetic"),
         ({"inputs": ["y"]}, "reads 'y' before it is made"),
-        ({"name": "two words"}, "kernels.0.name|name: String should match"),
+        ({"name": "two words"}, "name: expected it to be a name of at most 64 letters"),
     ],
 )
 def test_a_draft_that_is_no_program_says_why(change: dict[str, object], words: str) -> None:

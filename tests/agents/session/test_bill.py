@@ -9,7 +9,7 @@ from kernelwright.agents.providers.price import PRICES_VARIABLE
 from kernelwright.agents.session import AsyncBridge
 from kernelwright.errors import BudgetError
 from tests.agents.loopback.partner import PURPOSE, Partner, Verse, prompt
-from tests.agents.loopback.server import LoopbackServer
+from tests.agents.loopback.server import LoopbackServer, Misbehaviour
 from tests.agents.loopback.wire import Said
 
 VERSE = '{"line": "Waves.", "times": 2}'
@@ -133,6 +133,9 @@ def test_every_kind_of_token_is_booked_as_it_is_billed(
         ("anthropic", {"input_tokens": "many", "output_tokens": 5}),
         ("openai", {"prompt_tokens": -900_000, "completion_tokens": -5, "total_tokens": 0}),
         ("openai-responses", {"input_tokens": None, "output_tokens": None, "total_tokens": None}),
+        ("anthropic", {"input_tokens": 0, "output_tokens": 0}),
+        ("openai", {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}),
+        ("openai-responses", {"input_tokens": 900, "output_tokens": 0, "total_tokens": 900}),
     ],
 )
 def test_counts_that_are_none_are_replaced_by_bytes(wire: str, told: dict[str, object]) -> None:
@@ -141,6 +144,18 @@ def test_counts_that_are_none_are_replaced_by_bytes(wire: str, told: dict[str, o
         cost = partner.ask().cost
     assert cost.tokens >= len(VERSE)
     assert cost.dollars > 0
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses"])
+def test_a_reply_that_had_begun_counts_at_its_worst_whatever_ended_it(wire: str) -> None:
+    script = iter((Misbehaviour("overloaded_later"), Said(VERSE)))
+    with LoopbackServer(lambda _: next(script)) as server:
+        partner = Partner(server, wire, caps=Caps(dollars=9.0))
+        partner.ask()
+    broken, whole = partner.ledger.calls()
+    assert not broken.has_reply
+    assert broken.cost == broken.call.worst
+    assert partner.budget.spent() == broken.cost + whole.cost
 
 
 def ask_until_refused(partner: Partner) -> None:

@@ -135,6 +135,7 @@ def test_an_unreachable_server_is_said_in_a_sentence(provider: str) -> None:
         Misbehaviour("overloaded"),
         Misbehaviour("unavailable"),
         Misbehaviour("half"),
+        Misbehaviour("overloaded_later"),
         Misbehaviour("reset"),
         Misbehaviour("reset_before"),
         Misbehaviour("stall", stall_s=0.6),

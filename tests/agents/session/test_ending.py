@@ -30,7 +30,7 @@ from tests.agents.loopback.scene import (
     correct,
     draft,
 )
-from tests.agents.loopback.server import LoopbackServer, Response
+from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Response
 from tests.agents.loopback.wire import Calls, Said
 
 IDLE = Said("I do not know.")
@@ -142,3 +142,19 @@ def test_a_verdict_says_that_the_program_leads(judge: Shared, when: str) -> None
     told, rival = verdict(judge, TELLS[when], own_us=30.0)
     assert "It is the best program so far." in told
     assert rival not in told
+
+
+def test_what_a_conversation_cost_is_what_is_known_and_what_it_is_at_most(
+    wire: str, judge: Shared
+) -> None:
+    _, plain = held(wire, judge, DONE)
+    _, text = held(wire, judge, Misbehaviour("half"), DONE)
+    pattern = r"[^:]*:\S+: (\d calls?), (\$\d\.\d{4})(, at most \$\d\.\d{4})?; ([\d,]+) tokens read"
+    first, second = re.match(pattern, plain), re.match(pattern, text)
+    assert first is not None
+    assert second is not None
+    assert (first[1], second[1]) == ("1 call", "2 calls")
+    # The provider may have cached what the broken request held, and that is cheaper or dearer.
+    assert float(second[2][1:]) < 0.02 < float(second[3].rpartition("$")[2])
+    assert (first[3], second[4]) == (None, first[4])
+    assert "more in replies that never came whole" in text

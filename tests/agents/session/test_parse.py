@@ -23,6 +23,12 @@ class Batch(BaseModel):
     kernels: list[Kernel]
 
 
+class Argument(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    batch: Batch
+
+
 GOOD = '{"kernels": [{"name": "a", "source": "out[i] = x[i];"}]}'
 
 
@@ -45,6 +51,26 @@ def test_finds_the_record(text: str) -> None:
     batch = parse(text, Batch)
     assert [k.name for k in batch.kernels] == ["a"]
     assert "out[i]" in batch.kernels[0].source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"kernels": json.dumps(json.loads(GOOD)["kernels"])}),
+        json.dumps({"batch": json.dumps(json.loads(GOOD))}),
+        json.dumps({"batch": json.loads(GOOD)}),
+        GOOD,
+    ],
+)
+def test_a_part_may_come_as_json_text_and_the_only_part_bare(text: str) -> None:
+    is_batch = text.startswith('{"kernels": "')
+    batch = parse(text, Batch) if is_batch else parse(text, Argument).batch
+    assert [k.name for k in batch.kernels] == ["a"]
+
+
+def test_text_that_holds_json_stays_text_where_text_is_expected() -> None:
+    kernel = parse('{"name": "a", "source": "{}"}', Kernel)
+    assert kernel.source == "{}"
 
 
 def test_a_truncated_reply_keeps_only_whole_entries() -> None:

@@ -1,5 +1,6 @@
 """Tools read what models write, say what they expect, and name programs as people do."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -132,6 +133,9 @@ def test_lines_are_counted_from_one(box: Toolbox) -> None:
     assert first.startswith("line 1\n")
     assert first.endswith("ask from line 151.")
     rest = run(box, Calls.of("show", what="mlx", from_line=151)).result.text
+    beyond = run(box, Calls.of("show", what="mlx", from_line=4000)).result
+    assert beyond.is_error
+    assert re.search(r"mlx has \d+ lines, found from_line 4000", beyond.text)
     assert rest.startswith("line 151\n")
 
 

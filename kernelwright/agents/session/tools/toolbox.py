@@ -32,6 +32,7 @@ from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.inputs.stated_case import InputRecipe, Recipe
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
+from kernelwright.plural import counted
 
 _MOST_SHOWN_LINES = 150
 _MOST_VALUES = 64
@@ -178,7 +179,12 @@ class Toolbox:
             lines = self.pages[arguments.what].splitlines()
         else:
             lines = list(program_lines(self._program_named(arguments.what)))
-        first = min(max(arguments.from_line - 1, 0), max(len(lines) - 1, 0))
+        if arguments.from_line > max(len(lines), 1):
+            raise InputError(
+                f"{arguments.what} has {counted(len(lines), 'line')}, found from_line "
+                f"{arguments.from_line}."
+            )
+        first = max(arguments.from_line - 1, 0)
         shown = lines[first : first + _MOST_SHOWN_LINES]
         text = "\n".join(shown)[:LONGEST]
         rest = len(lines) - first - len(shown)

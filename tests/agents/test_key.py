@@ -1,0 +1,33 @@
+"""A key stays out of what servers are quoted with, whole or cut, whoever's it is."""
+
+import pytest
+
+from kernelwright.agents.providers.client import Endpoint, SdkClient
+from kernelwright.agents.providers.key import Key
+
+OWN = "sk-own-0123456789abcdefghij"
+OTHER = "sk-other-9876543210zyxwvutsr"
+
+
+class QuotingClient(SdkClient):
+    def quote(self, said: str) -> str:
+        return self._refused(401, said, (), {}).message
+
+
+@pytest.mark.parametrize("secret", [OWN, OTHER])
+@pytest.mark.parametrize("padding", [0, 270, 280])
+def test_no_quote_holds_a_key_or_its_beginning(
+    monkeypatch: pytest.MonkeyPatch, secret: str, padding: int
+) -> None:
+    monkeypatch.setenv("OTHER_API_KEY", OTHER)
+    client = QuotingClient(Endpoint("openai", "small", Key(OWN)), {})
+    quote = client.quote("." * padding + f"Incorrect key: {secret}; see the docs")
+    assert secret[:17] not in quote
+    assert "Incorrect key: [key]" in quote
+
+
+def test_a_key_that_is_cut_off_is_hidden_and_a_public_prefix_is_not() -> None:
+    key = Key(OWN)
+    assert key.redact(f"wrong: {OWN[:20]}") == "wrong: [key]"
+    assert key.redact("keys begin with sk-own-") == "keys begin with sk-own-"
+    assert Key("").redact("nothing") == "nothing"
