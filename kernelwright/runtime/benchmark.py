@@ -23,7 +23,8 @@ from kernelwright.evaluator.speed.statistics import bootstrap, log_ratios
 from kernelwright.evaluator.speed.timing_cases import timing_cases
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.arguments import rebuild
-from kernelwright.ir.trace.capture import input_leaves, is_array, result_arrays
+from kernelwright.ir.trace.array import is_array
+from kernelwright.ir.trace.capture import input_leaves, result_arrays
 from kernelwright.metal.device.array import to_mlx
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
-from kernelwright.ir.trace.capture import is_library_file
+from kernelwright.ir.trace.refusal import is_library_file
 
 
 def line_of_change(run: Callable[[], object], is_as_it_was: Callable[[], bool]) -> str:

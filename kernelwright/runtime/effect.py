@@ -20,7 +20,7 @@ import mlx.core as mx
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.trace.capture import is_library_file
+from kernelwright.ir.trace.refusal import is_library_file
 from kernelwright.runtime.call import flatten
 from kernelwright.runtime.unseen_call import UnseenCalls, unseen_calls
 

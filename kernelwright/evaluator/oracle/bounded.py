@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.ops import Call
-from kernelwright.ir.trace.capture import to_mlx
+from kernelwright.ir.trace.array import to_mlx
 from kernelwright.ir.trace.interpret import loaded_constants
 from kernelwright.ir.trace.replay import replay
 

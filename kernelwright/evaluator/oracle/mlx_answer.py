@@ -19,7 +19,7 @@ from kernelwright.evaluator.oracle.row_blocks import (
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes.ranking import sort_partitions
-from kernelwright.ir.trace.capture import to_numpy
+from kernelwright.ir.trace.array import to_numpy
 
 AnyArray = NDArray[np.generic]
 _LITERAL_ELEMENTS = 1 << 18

@@ -2,48 +2,31 @@
 
 import inspect
 import io
-import sys
-import sysconfig
 import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType
 from typing import cast
 
 import mlx.core as mx
-import numpy as np
-from numpy.typing import NDArray
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.trace.arguments import Leaf, leaves, rebuild
-from kernelwright.ir.trace.exporter import DTYPES, Trace
+from kernelwright.ir.trace.array import is_array, to_mlx
+from kernelwright.ir.trace.closure import reachable
+from kernelwright.ir.trace.exporter import Trace
 from kernelwright.ir.trace.recorder import Recorder
+from kernelwright.ir.trace.refusal import is_unexportable, line_in, line_of, translated
 from kernelwright.ir.trace.value_look import ValueLook
 
 Function = Callable[..., object]
-_MOST_OBJECTS = 100_000
-_OWN_FOLDER = str(Path(__file__).parents[2])
-_LIBRARY = sysconfig.get_paths()["stdlib"]
 _TRACING: dict[int, int] = {}
 """How many captures are under way in each thread."""
 # MLX 0.32.4 was seen, once in many thousand traces, to name a result that it never reported.
 _ATTEMPTS = 3
-
-_ADVICE = {
-    "BitwiseInvert": "write x ^ -1 (or 0xFF… for unsigned integers) instead of ~x",
-    "Contiguous": "write mx.contiguous in full, so that capture can see past it",
-    "CustomTransforms": (
-        "it comes from mx.custom_function or mx.checkpoint: search the function inside of it, "
-        "without that"
-    ),
-    "CumLogAddExp": "write mx.logcumsumexp with mx.cumsum over exponentials",
-}
 
 
 def capture(fn: Function, *arrays: object, **keyword_arrays: object) -> Graph:
@@ -163,8 +146,8 @@ def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:
             made = example.call(*traced)
         if look.error is not None:
             # The function caught what MLX said: without a trace it would have gone on otherwise.
-            name, line = _name(example.fn), _line_in(look.frames())
-            raise _translated(look.error, name, line) from look.error
+            name, line = _name(example.fn), line_in(look.frames())
+            raise translated(look.error, name, line) from look.error
         return made
 
     call = looking if recorder is None else partial(trace.watched, looking, recorder)
@@ -174,25 +157,45 @@ def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:
         except KernelwrightError:
             raise
         except (Exception, SystemExit) as e:
-            raise _translated(e, _name(example.fn), _line(e)) from e
+            line = line_of(e) or (_line_of_export(example) if is_unexportable(e) else "")
+            raise translated(e, _name(example.fn), line) from e
     return trace
+
+
+def _line_of_export(example: "_Example") -> str:
+    """Return the user's line that first makes what MLX cannot export, by halving what is named."""
+    found = Recorder(_source_file(example.fn))
+
+    def is_exported(count: int | None) -> bool:
+        recorder = Recorder(found.file)
+
+        def call(*traced: mx.array) -> list[mx.array]:
+            with recorder.watching():
+                results = example.call(*traced)
+            named = [a for key, a in recorder.arrays.items() if key in recorder.sightings]
+            found.arrays, found.sightings = recorder.arrays, recorder.sightings
+            return [*named, *results] if count is None else [*traced[:1], *named[:count]]
+
+        try:
+            mx.export_function(lambda event: None, call, *example.arrays)
+        except ValueError as e:
+            return not is_unexportable(e)
+        return True
+
+    is_exported(None)
+    low, high = 0, len(found.arrays)
+    if not high or is_exported(high):
+        return ""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_exported(middle) else (low, middle)
+    first = found.sightings[list(found.arrays)[low]][0]
+    return f" ({first.file or found.file}:{first.line})"
 
 
 def is_capturing() -> bool:
     """Say whether this thread captures a function, in which a kernel has no place."""
     return bool(_TRACING) and threading.get_ident() in _TRACING
-
-
-def to_dtype(dtype: mx.Dtype) -> Dtype:
-    """Return the dtype that MLX calls so."""
-    return DTYPES[dtype]
-
-
-def to_numpy(array: mx.array) -> NDArray[np.generic]:
-    """Copy an MLX array into a NumPy array of the same bits."""
-    if array.dtype == mx.bfloat16:
-        return np.array(array.view(mx.uint16)).view(Dtype.BFLOAT16.numpy)
-    return np.array(array)
 
 
 def input_leaves(arrays: Sequence[object], keyword_arrays: Mapping[str, object]) -> list[Leaf]:
@@ -204,21 +207,6 @@ def input_leaves(arrays: Sequence[object], keyword_arrays: Mapping[str, object])
         for leaf in leaves(keyword_arrays[name], name, is_array)
     ]
     return [*positional, *named]
-
-
-def is_array(value: object) -> bool:
-    """Say whether a value is an array of MLX or NumPy."""
-    return isinstance(value, mx.array | np.ndarray)
-
-
-def to_mlx(array: object) -> mx.array:
-    """Return an MLX array of the same bits."""
-    if isinstance(array, mx.array):
-        return array
-    assert isinstance(array, np.ndarray)
-    if array.dtype == Dtype.BFLOAT16.numpy:
-        return mx.array(array.view(np.uint16)).view(mx.bfloat16)
-    return mx.array(array)
 
 
 @dataclass(frozen=True)
@@ -342,7 +330,7 @@ def _name(fn: Function) -> str:
 
 def _evaluated_parameters(fn: Function) -> list[mx.array]:
     """Compute what `fn` closes over, or its initialisation would become part of the graph."""
-    held = [value for value in _reachable(fn) if isinstance(value, mx.array)]
+    held = [value for value in reachable(fn) if isinstance(value, mx.array)]
     # The arrays of a trace of MLX's that is under way have no values yet, and need none.
     with suppress(ValueError):
         mx.eval(held)
@@ -365,69 +353,6 @@ def _unchanged_parameters(held: Sequence[mx.array], name: str) -> Iterator[None]
             f"{name} changes an array in place that it keeps, such as a cache; pass the array as "
             "an argument."
         ) from e
-
-
-def _reachable(fn: Function) -> Iterator[object]:
-    """Yield what `fn` can refer to: closures, globals that it names, and so on inwards."""
-    frontier: list[object] = [*getattr(fn, "__dict__", {}).values(), fn]
-    seen: dict[int, object] = {}
-    while frontier and len(seen) < _MOST_OBJECTS:
-        value = frontier.pop()
-        if id(value) in seen:
-            continue
-        seen[id(value)] = value
-        yield value
-        if isinstance(value, FunctionType | MethodType | partial):
-            frontier += _references(value)
-        elif isinstance(value, dict):
-            frontier += [*dict.values(value), *getattr(value, "__dict__", {}).values()]
-            frontier += _called(value)
-        elif isinstance(value, list | tuple):
-            frontier += value
-        elif not isinstance(value, mx.array | np.ndarray | type | ModuleType) and _is_users(value):
-            frontier += [*getattr(value, "__dict__", {}).values(), *_called(value)]
-
-
-def _called(value: object) -> list[object]:
-    """List the methods of an object that its user wrote; it may call any of them."""
-    found: list[object] = []
-    for kind in type(value).__mro__:
-        root = kind.__module__.partition(".")[0]
-        if root != "__main__" and root in {"mlx", *sys.stdlib_module_names}:
-            continue
-        for member in vars(kind).values():
-            inner = getattr(member, "fget", None) or getattr(member, "__func__", member)
-            found += [inner] if isinstance(inner, FunctionType) else []
-    return found
-
-
-def _is_users(value: object) -> bool:
-    root = getattr(type(value), "__module__", "").partition(".")[0]
-    return root == "__main__" or root not in sys.stdlib_module_names
-
-
-def _references(fn: FunctionType | MethodType | partial[object]) -> list[object]:
-    if isinstance(fn, partial):
-        return [fn.func, *fn.args, *fn.keywords.values()]
-    if isinstance(fn, MethodType):
-        return [fn.__self__, fn.__func__]
-    found = [getattr(fn, "__wrapped__", None), *(fn.__defaults__ or ())]
-    found += (fn.__kwdefaults__ or {}).values()
-    for cell in fn.__closure__ or ():
-        # A variable of the enclosing function may have no value yet.
-        with suppress(ValueError):
-            found.append(cell.cell_contents)
-    names = _names_in(fn.__code__)
-    named = [fn.__globals__[name] for name in names if name in fn.__globals__]
-    modules = [value for value in named if isinstance(value, ModuleType)]
-    # What it names may be an attribute of a module that it names, such as `layers.weight`.
-    within = [vars(m)[name] for m in modules for name in names if name in vars(m)]
-    return [*found, *named, *(value for value in within if not isinstance(value, ModuleType))]
-
-
-def _names_in(code: CodeType) -> frozenset[str]:
-    inner = [_names_in(c) for c in code.co_consts if isinstance(c, CodeType)]
-    return frozenset(code.co_names).union(*inner)
 
 
 @contextmanager
@@ -464,46 +389,3 @@ def _compile_is_enabled() -> bool:
     with mx.stream(mx.cpu):
         mx.export_to_dot(drawing, mx.compile(lambda a: mx.exp(mx.sin(a)))(mx.array(1.0)))
     return "Compiled" in drawing.getvalue()
-
-
-def _line(error: BaseException) -> str:
-    """Return where in the user's file an error came up, or nothing."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return _line_in((f.filename, f.lineno or 0) for f in reversed(frames))
-
-
-def _line_in(frames: Iterable[tuple[str, int]]) -> str:
-    """Return the first of the user's lines, the innermost call's first."""
-    own = (f" ({file}:{line})" for file, line in frames if not is_library_file(file))
-    return next(own, "")
-
-
-def is_library_file(file: str) -> bool:
-    """Say whether a file is Python's, a package's or our own, and not the user's."""
-    return "site-packages" in file or file.startswith((_OWN_FOLDER, _LIBRARY))
-
-
-_MOST_SAID = 300
-"""Characters of a function's own exception that an error repeats."""
-
-
-def _translated(error: BaseException, function: str, line: str) -> KernelwrightError:
-    text, name = str(error), f"{function}{line}"
-    if text.startswith(("[eval]", "[async_eval]")):
-        return InputError(
-            f"{name} looks at the values of an array while it is traced (a Python `if`, `float()`, "
-            f"`.item()` or NumPy call on it); use mx.where, or pass the value as a Python number."
-        )
-    if "uncaptured inputs" in text:
-        return InputError(
-            f"{name} calls a compiled function on arrays that were never evaluated; call mx.eval "
-            f"on the arrays that it closes over first."
-        )
-    if "Unable to get state for primitive" in text:
-        primitive = text.rsplit(" ", 1)[-1]
-        advice = _ADVICE.get(primitive, "leave that op outside the function")
-        return UnsupportedError(
-            f"{name} uses MLX's primitive {primitive}, which MLX cannot export; {advice}."
-        )
-    said = text.partition("\n")[0][:_MOST_SAID]
-    return InputError(f"{name} raised {type(error).__name__} while it was traced: {said}")

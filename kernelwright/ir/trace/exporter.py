@@ -11,8 +11,8 @@ import numpy as np
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import rewrite
-from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.graph.sighting import Sighting
+from kernelwright.ir.trace.array import DTYPES
 from kernelwright.ir.trace.primitive import translate, translate_bare
 from kernelwright.ir.trace.recorder import Recorder
 
@@ -30,10 +30,6 @@ class Event(TypedDict, total=False):
     constants: list[tuple[str, mx.array]]
     arguments: list[object]
 
-
-DTYPES: dict[mx.Dtype, Dtype] = {
-    getattr(mx, d.value if d is not Dtype.BOOL else "bool_"): d for d in Dtype
-}
 
 _VIEWED_BYTES = 65536
 

@@ -4,6 +4,7 @@ import functools
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 
 import mlx.core as mx
 import numpy as np
@@ -13,7 +14,7 @@ from mlx.nn.layers.linear import Linear
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir import Dtype, Graph, TensorType, capture, interpret
 from kernelwright.ir.trace.arguments import rebuild
-from kernelwright.ir.trace.capture import is_array
+from kernelwright.ir.trace.array import is_array
 
 X = mx.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 
@@ -222,3 +223,31 @@ def test_a_dataclass_with_slots_goes_in_and_comes_out() -> None:
     assert isinstance(made, _Pair)
     assert made.scale == 2.0
     assert made.first.sum().item() == 4
+
+
+def _flipped(bits: mx.array) -> mx.array:
+    shifted = bits << 1
+    kept = ~shifted
+    return kept & 7
+
+
+def _named(bits: mx.array) -> mx.array:
+    more = bits + 1
+    small = _flipped(more)
+    return small * 2
+
+
+def _unnamed(bits: mx.array) -> mx.array:
+    more = bits + 1
+    return (~more) * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "where", "after"), [(_named, _flipped, 2), (_unnamed, _unnamed, 2)]
+)
+def test_what_mlx_cannot_export_is_refused_with_the_line_that_makes_it(
+    function: Callable[[mx.array], mx.array], where: FunctionType, after: int
+) -> None:
+    line = where.__code__.co_firstlineno + after
+    with pytest.raises(UnsupportedError, match=rf"test_capture\.py:{line}\) uses MLX's primitive"):
+        capture(function, mx.array([1, 2], mx.int32))

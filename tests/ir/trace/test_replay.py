@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kernelwright import ir
-from kernelwright.ir.trace.capture import to_numpy
+from kernelwright.ir.trace.array import to_numpy
 from tests.ir.functions import (
     CASES,
     EITHER_ANSWER_IS_RIGHT,

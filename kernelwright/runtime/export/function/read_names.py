@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 
-from kernelwright.ir.trace.capture import is_library_file
+from kernelwright.ir.trace.refusal import is_library_file
 
 _OWN_FOLDER = str(Path(__file__).parents[3])
 _READERS = frozenset({"getattr", "hasattr", "vars", "dir", "locals", "globals", "eval", "exec"})

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import mlx.core as mx
 
 from kernelwright.ir.graph import TensorType
-from kernelwright.ir.trace.capture import to_dtype
+from kernelwright.ir.trace.array import to_dtype
 from kernelwright.metal.device.array import to_mlx, to_numpy
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.registry import open_device

@@ -1,0 +1,69 @@
+"""Why a function cannot be traced, in one sentence that names the user's line."""
+
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
+
+_OWN_FOLDER = str(Path(__file__).parents[2])
+_LIBRARY = sysconfig.get_paths()["stdlib"]
+_ADVICE = {
+    "BitwiseInvert": "write x ^ -1 (or 0xFF… for unsigned integers) instead of ~x",
+    "Contiguous": "write mx.contiguous in full, so that capture can see past it",
+    "CustomTransforms": (
+        "it comes from mx.custom_function or mx.checkpoint: search the function inside of it, "
+        "without that"
+    ),
+    "CumLogAddExp": "write mx.logcumsumexp with mx.cumsum over exponentials",
+}
+
+
+def line_of(error: BaseException) -> str:
+    """Return where in the user's file an error came up, or nothing."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return line_in((f.filename, f.lineno or 0) for f in reversed(frames))
+
+
+def line_in(frames: Iterable[tuple[str, int]]) -> str:
+    """Return the first of the user's lines, the innermost call's first."""
+    own = (f" ({file}:{line})" for file, line in frames if not is_library_file(file))
+    return next(own, "")
+
+
+def is_library_file(file: str) -> bool:
+    """Say whether a file is Python's, a package's or our own, and not the user's."""
+    return "site-packages" in file or file.startswith((_OWN_FOLDER, _LIBRARY))
+
+
+_MOST_SAID = 300
+"""Characters of a function's own exception that an error repeats."""
+
+
+def translated(error: BaseException, function: str, line: str) -> KernelwrightError:
+    """Return what MLX or the function itself raised as one sentence about the function."""
+    text, name = str(error), f"{function}{line}"
+    if text.startswith(("[eval]", "[async_eval]")):
+        return InputError(
+            f"{name} looks at the values of an array while it is traced (a Python `if`, `float()`, "
+            f"`.item()` or NumPy call on it); use mx.where, or pass the value as a Python number."
+        )
+    if "uncaptured inputs" in text:
+        return InputError(
+            f"{name} calls a compiled function on arrays that were never evaluated; call mx.eval "
+            f"on the arrays that it closes over first."
+        )
+    if is_unexportable(error):
+        primitive = text.rsplit(" ", 1)[-1]
+        advice = _ADVICE.get(primitive, "leave that op outside the function")
+        return UnsupportedError(
+            f"{name} uses MLX's primitive {primitive}, which MLX cannot export; {advice}."
+        )
+    said = text.partition("\n")[0][:_MOST_SAID]
+    return InputError(f"{name} raised {type(error).__name__} while it was traced: {said}")
+
+
+def is_unexportable(error: BaseException) -> bool:
+    """Say whether MLX met a primitive that it cannot export."""
+    return "Unable to get state for primitive" in str(error)
