@@ -325,9 +325,12 @@ def stepped(x) -> Step:
 """
 
 
-def test_annotations_are_named_as_the_user_wrote_them(store: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["", "from __future__ import annotations\n"])
+def test_annotations_are_named_as_the_user_wrote_them(
+    first: str, store: str, tmp_path: Path
+) -> None:
     file = tmp_path / "steps.py"
-    file.write_text(_STEP)
+    file.write_text(first + _STEP)
     _recorded(store, _imported(file).stepped)
     folder = tmp_path / "out"
     kw.export(f"{file}:stepped", folder, inputs=[TYPE], store=store, force=True)

@@ -270,7 +270,12 @@ def _carried(
 
 
 def _signature(function: Callable[..., object]) -> str:
-    text = " ".join(str(inspect.signature(function)).split())
+    found = inspect.signature(function)
+    parameters = [p.replace(annotation=_unquoted(p.annotation)) for p in found.parameters.values()]
+    shown = found.replace(
+        parameters=parameters, return_annotation=_unquoted(found.return_annotation)
+    )
+    text = " ".join(str(shown).split())
     # A user's file is imported under a name of ours, which its annotations carry.
     return re.sub(rf"\b{SUBJECT}\w*\.", "", text)
 
@@ -279,3 +284,17 @@ def _has_future(function: Callable[..., object]) -> bool:
     inner = inspect.unwrap(getattr(function, "__func__", function))
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     return bool(code and code.co_flags & 0x1000000)
+
+
+class _Written:
+    """An annotation that Python keeps as text, as the file has it: without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _unquoted(annotation: object) -> object:
+    return _Written(annotation) if isinstance(annotation, str) else annotation
