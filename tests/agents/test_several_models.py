@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.agents.providers import key
 from kernelwright.agents.providers.price import Price
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects, offline_team
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.ledger import recorded_calls
 from kernelwright.campaign.team.model_team import hiring
+from kernelwright.errors import ModelError
 from kernelwright.store import KernelStore
 from tests.agents.loopback.loop import SUBJECT, Shared
 from tests.agents.loopback.model import role_of, whole
@@ -74,3 +76,16 @@ def test_the_cheap_model_drafts_the_dear_one_improves_and_a_replay_asks_the_same
     assert held[0] == (1, "openai:small")
     assert held[1][1] == "openai:large"
     assert {"openai:small", "openai:large"} <= authors
+
+
+def test_a_missing_key_is_told_before_a_search_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(key, "_from_keyring", lambda provider: "")
+    with (
+        KernelStore(str(tmp_path / "kernels.db")) as store,
+        pytest.raises(ModelError, match="expected a key for openai"),
+        hiring(store, SearchSpec(models=("openai:small",)), QUICK),
+    ):
+        pytest.fail("a search began")

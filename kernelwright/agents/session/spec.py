@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from kernelwright.agents.budget import Budget
 from kernelwright.agents.providers.batch import PRICE_SHARE
 from kernelwright.agents.providers.client import Effort, Endpoint, Limits, ProviderClient
-from kernelwright.agents.providers.key import find_key
+from kernelwright.agents.providers.key import Key, find_key
 from kernelwright.agents.providers.price import FREE, Price, PriceTable, load_prices
 from kernelwright.agents.providers.registry import PROVIDERS, provider_of
 from kernelwright.agents.session.conversation import Conversations, Exchange
@@ -95,10 +95,19 @@ def open_client(spec: ModelSpec, limits: Limits) -> ProviderClient:
     """
     provider = provider_of(spec.provider, spec.base_url)
     limits = limits_of(spec, limits)
-    # A server of one's own seldom wants a key.
-    key = find_key(provider.key_of, is_required=spec.base_url is None)
-    endpoint = Endpoint(spec.provider, spec.name, key, spec.base_url, spec.effort)
+    endpoint = Endpoint(spec.provider, spec.name, key_of(spec), spec.base_url, spec.effort)
     return provider.open(endpoint, limits)
+
+
+def key_of(spec: ModelSpec) -> Key:
+    """Return the key by which a live model is asked.
+
+    Raises:
+        ModelError: one is required and none can be found.
+    """
+    provider = provider_of(spec.provider, spec.base_url)
+    # A server of one's own seldom wants a key.
+    return find_key(provider.key_of, is_required=spec.base_url is None)
 
 
 def limits_of(spec: ModelSpec, limits: Limits) -> Limits:

@@ -17,7 +17,7 @@ from kernelwright.agents.session import (
     open_model,
 )
 from kernelwright.agents.session.session import LAST_VERDICT_TOLD
-from kernelwright.agents.session.spec import Rewire, price_of
+from kernelwright.agents.session.spec import Rewire, key_of, price_of
 from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
 from kernelwright.agents.session.transcript import Ending
 from kernelwright.campaign.event import ModelRemarked
@@ -61,6 +61,7 @@ def hiring(
 
     Raises:
         InputError: a name is no model's, or no campaign's.
+        ModelError: a model's key is missing.
     """
     specs = [ModelSpec.parse(name, spec.base_url) for name in spec.models]
     named = [model for model in specs if model.provider != "none"]
@@ -70,6 +71,9 @@ def hiring(
     for model in named:
         if model.provider == "replay" and recorded is None:
             runs_to_replay(store, model.name)
+        if model.is_live:
+            # Before the campaign stands in the store.
+            key_of(model)
     if any(model.asks_by_the_batch for model in named):
         # A batch is worth waiting for when many tasks ask at once.
         at_once = max(spec.calls_at_once, _BATCHED_AT_ONCE)

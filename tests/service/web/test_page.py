@@ -7,7 +7,14 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
 from axe_playwright_python.sync_playwright import Axe  # noqa: E402
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright  # noqa: E402
+from playwright.sync_api import (  # noqa: E402
+    Browser,
+    ConsoleMessage,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 from kernelwright.service.web.night_export import exported_page  # noqa: E402
 from kernelwright.store import KernelStore  # noqa: E402
@@ -242,3 +249,18 @@ def test_nothing_that_was_stored_becomes_markup(
             assert window.page.evaluate("window.pwned") is None
             assert window.page.locator("main script, main img, main iframe").count() == 0
             window.page.context.close()
+
+
+def test_a_cap_stands_beside_what_it_counts(desk: Window, filled: Filled) -> None:
+    state: dict[str, int] = {}
+
+    def capped(route: Route) -> None:
+        found = route.fetch().json()
+        found["limits"]["evaluations"] = 5000
+        state.update(found["state"])
+        route.fulfill(json=found)
+
+    desk.page.route("**/api/v1/campaigns/*", capped)
+    desk.to(*places(filled)["campaign"])
+    tiles = desk.page.locator(".tile").all_inner_texts()
+    assert [t for t in tiles if "of 5,000" in t] == [f"judged\n{state['evaluated']:,}\nof 5,000"]

@@ -114,7 +114,8 @@ class CampaignView {
     const { state, limits, under_way: now, waiting } = this.found;
     const of = (limit, words) => (limit ? `of ${words(limit)}` : "");
     replace(this.figures, tiles(
-      tile("tried", format.count(state.tried), of(limits.evaluations, format.count)),
+      tile("tried", format.count(state.tried)),
+      limits.evaluations ? tile("judged", format.count(state.evaluated), of(limits.evaluations, format.count)) : null,
       tile("right", format.count(state.correct), state.tried ? `${Math.round((100 * state.correct) / state.tried)} %` : ""),
       tile("time", format.seconds(state.seconds), of(limits.seconds, format.seconds)),
       tile("spent", format.dollars(state.dollars), of(limits.dollars, format.dollars)),
