@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+_MOST_IN_32_BITS = (1 << 32) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -223,17 +225,31 @@ class Index:
             if isinstance(atom, Quotient | Remainder):
                 yield from atom.of.indices()
 
+    @property
+    def is_wide(self) -> bool:
+        """True where a sum of some of the terms may need more than 32 bits."""
+        sizes = (abs(c) * _largest(atom) for atom, c in self.terms)
+        return abs(self.offset) + sum(sizes) > _MOST_IN_32_BITS
+
     def render(self, names: Names | None = None) -> str:
-        """Write the index as MSL."""
+        """Write the index as MSL, in 32 bits where all sums of its terms are proven to fit."""
         known = names or Names()
-        added = [(c, _term(a, c, known)) for a, c in self.terms if c > 0]
-        removed = [_term(a, -c, known) for a, c in self.terms if c < 0]
-        added.sort(key=lambda pair: -pair[0])
+        positive = sorted(((a, c) for a, c in self.terms if c > 0), key=lambda term: -term[1])
+        wide = self.is_wide
+        # A sum is as wide as its first term; other products are made wide where they have to be.
+        added = [
+            (c, _term(a, c, known, is_wide=wide and (place == 0 or _is_wide(a, c))))
+            for place, (a, c) in enumerate(positive)
+        ]
+        removed = [
+            _term(a, -c, known, is_wide=wide and _is_wide(a, -c)) for a, c in self.terms if c < 0
+        ]
         text = " + ".join(term for _, term in added)
         if not self.terms:
             return known.factors.get(self.offset, str(self.offset))
         if self.offset > 0 or not text:
-            text = f"{text} + {self.offset}" if text else str(self.offset)
+            number = f"{self.offset}ul" if wide and not text else str(self.offset)
+            text = f"{text} + {number}" if text else number
         text += "".join(f" - {term}" for term in removed)
         return text + (f" - {-self.offset}" if self.offset < 0 and added else "")
 
@@ -410,8 +426,14 @@ def _ordered(terms: Mapping[Atom, int]) -> tuple[tuple[Atom, int], ...]:
     return tuple(sorted(terms.items(), key=lambda item: (-item[1], repr(item[0]))))
 
 
-def _term(atom: Atom, coefficient: int, names: Names) -> str:
-    text = _atom(atom, names, alone=coefficient == 1)
+def _is_wide(atom: Atom, coefficient: int) -> bool:
+    return coefficient * _largest(atom) > _MOST_IN_32_BITS
+
+
+def _term(atom: Atom, coefficient: int, names: Names, *, is_wide: bool) -> str:
+    text = _atom(atom, names, alone=coefficient == 1 or is_wide)
+    if is_wide:
+        text = f"ulong({text})"
     if coefficient == 1:
         return text
     return f"{text} * {names.factors.get(coefficient, coefficient)}"

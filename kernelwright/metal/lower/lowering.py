@@ -21,6 +21,7 @@ from kernelwright.metal.lower.scan.columns import lower_column_scan
 from kernelwright.metal.lower.scan.rows import lower_scan
 from kernelwright.metal.lower.staged import lower_staged
 from kernelwright.metal.lower.term.nesting import refuses_deep_nesting
+from kernelwright.metal.lower.term.width import refuse_unproven_widths
 from kernelwright.metal.lower.transposed import lower_transposed
 from kernelwright.metal.schedule import (
     Attention,
@@ -60,6 +61,7 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
             f"Metal has no {foreign[0].dtype.short}; cast the arrays, or leave {foreign[0]} to MLX."
         )
     graph = served(graph)
+    refuse_unproven_widths(graph, schedule)
     signature = Signature.of(graph)
     if isinstance(schedule, Split | ColumnSplit):
         return _split(graph, signature, schedule)

@@ -45,6 +45,7 @@ from kernelwright.metal.lower.scan.rows import scan_shape, scan_stores
 from kernelwright.metal.lower.staged import lower_staged, part_counts
 from kernelwright.metal.lower.term.nesting import refuses_deep_nesting
 from kernelwright.metal.lower.term.reduction import is_short
+from kernelwright.metal.lower.term.width import has_wide_arrays, writes_wide_offsets
 from kernelwright.metal.lower.transposed import transposed_bytes, transposed_schedules
 from kernelwright.metal.schedule import (
     Attention,
@@ -143,8 +144,12 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
             return tuple(_scans(graph, device))
         case Pattern.PLANE:
             return tuple(banded_schedules(graph, device))
+        case Pattern.ROWWISE if has_wide_arrays(graph):
+            return tuple(s for s in _rowwise(graph, device) if writes_wide_offsets(s))
         case Pattern.ROWWISE:
             return tuple(_rowwise(graph, device))
+        case _ if has_wide_arrays(graph):
+            return tuple(_elementwise(graph, device))
         case _:
             return (*transposed_schedules(graph, device), *_elementwise(graph, device))
 

@@ -313,7 +313,8 @@ class Writer:
             text = self.index(index)
             if times > 1 and " " in text:
                 shared = self.fresh(name)
-                self.line(f"uint {shared} = {text};")
+                is_wide = any(i.is_wide for i in known if i.terms == terms)
+                self.line(f"{'ulong' if is_wide else 'uint'} {shared} = {text};")
                 self.offsets[index] = shared
 
     def store(self, store: Store) -> None:
