@@ -23,6 +23,7 @@ def repeated_operations(graph: Graph) -> int:
     results are computed once a row.
     """
     places: dict[ValueId, set[Path]] = {value: {()} for value in graph.outputs}
+    first = _first_alike(graph)
     total = 0
     for number, node in reversed(list(enumerate(graph.nodes))):
         here: set[Path] = set().union(*(places.get(v, set()) for v in node.outputs))
@@ -33,7 +34,7 @@ def repeated_operations(graph: Graph) -> int:
         if kind in (Kind.REDUCTION, Kind.SCAN):
             here = {()}
         if node.op in _MOVING:
-            here = {_moved(graph, path, number) for path in here}
+            here = {_moved(graph, path, first[number]) for path in here}
         for value in node.inputs:
             places.setdefault(value, set()).update(here)
     return total
@@ -47,6 +48,22 @@ def _operations(graph: Graph, number: int, kind: Kind) -> int:
         return 0
     call = Call.of(graph, node)
     return op_named(node.op).flops(call) // max(call.outputs[0].size, 1)
+
+
+def _first_alike(graph: Graph) -> list[int]:
+    """Return, for each node, the first that does the same to the same values.
+
+    Every reader has views of its own, so that one place is shown by several slices.
+    """
+    alike: dict[object, int] = {}
+    known: dict[ValueId, ValueId] = {}
+    firsts: list[int] = []
+    for number, node in enumerate(graph.nodes):
+        inputs = tuple(known.get(v, v) for v in node.inputs)
+        first = alike.setdefault((node.op, inputs, node.attributes), number)
+        known.update(zip(node.outputs, graph.nodes[first].outputs, strict=True))
+        firsts.append(first)
+    return firsts
 
 
 def _moved(graph: Graph, path: Path, number: int) -> Path:

@@ -52,3 +52,17 @@ def test_four_steps_are_cut_where_they_would_repeat_too_much() -> None:
     regions = list(partition(_graph(lambda u: _heat(u, 4))))
     assert 1 < len(regions) <= 4
     assert all(repeated_operations(r.extract()) <= MOST_REPEATED for r in regions)
+
+
+def test_a_place_that_several_slices_show_is_one_place() -> None:
+    def contrast(x: mx.array) -> mx.array:
+        padded = mx.pad(x, [(2, 2), (2, 2)])
+        taps = [padded[i : i + 512, j : j + 512] for i in range(5) for j in range(5)]
+        mean = sum(taps[1:], start=taps[0]) / 25
+        square = sum((t * t for t in taps[1:]), start=taps[0] * taps[0]) / 25
+        return (x - mean) * mx.rsqrt(mx.maximum(square - mean * mean, 0) + 1e-3)
+
+    graph = _graph(contrast)
+    assert repeated_operations(graph) < MOST_REPEATED
+    (region,) = partition(graph)
+    assert len(region.indices) == len(graph.nodes)
