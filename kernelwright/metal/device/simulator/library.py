@@ -227,8 +227,9 @@ class SimulatedKernel:
         One that hangs on a constant which the text computes from others is off where no buffer
         is given for it.
         """
+        if not (switched := [p for p in entry.parameters if p.constant]):
+            return frozenset()
         indices = {c.name: c.index for c in self.library.unit.constants}
-        switched = [p for p in entry.parameters if p.constant]
         computed = [p for p in switched if p.constant not in indices]
         off = {p.name for p in switched if p.constant in indices} - {
             p.name for p in switched if self.constants.get(indices.get(p.constant, -1), 0)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -191,7 +192,13 @@ def _workers(grid: tuple[int, int, int], threadgroup: tuple[int, ...], options: 
     if options.order_seed and prod(grid) <= _SMALL_THREADS:
         return 1
     # A core runs whole threadgroups.
-    return min(os.cpu_count() or 1, _threadgroups(grid, threadgroup))
+    return min(_core_count(), _threadgroups(grid, threadgroup))
+
+
+@cache
+def _core_count() -> int:
+    """Return how many cores there are, for which Python reads a file each time."""
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

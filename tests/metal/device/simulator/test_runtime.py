@@ -1,8 +1,12 @@
 """Launches run every thread, keep lockstep, and end whatever the kernel does."""
 
 import functools
+import os
 import platform
+import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,6 +160,33 @@ def test_device_atomics_hold_across_cores() -> None:
     _library().kernel("count").launch([n], grid=(20000, 1, 1), threadgroup=(32, 1, 1))
 
     assert n[0] == sum(range(20000))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the tasks of its process")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="takes two cores")
+def test_a_small_launch_that_goes_on_gets_more_cores() -> None:
+    text = """
+        #include <metal_stdlib>
+        using namespace metal;
+        kernel void steps(device uint* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+          uint v = i; for (uint n = 0; n < 10000; n++) v = v * 1664525u + (v >> 7); y[i] = v;
+        }"""
+    kernel = simulator.compile(text).kernel("steps")
+    y = np.zeros(4096, np.uint32)
+    tasks = Path("/proc/self/task")
+    before, most = len(list(tasks.iterdir())), 0
+    caller = threading.Thread(
+        target=lambda: kernel.launch([y], grid=(4096, 1, 1), threadgroup=(32, 1, 1))
+    )
+    caller.start()
+    while caller.is_alive():
+        most = max(most, len(list(tasks.iterdir())))
+    expected = np.arange(4096, dtype=np.uint32)
+    for _ in range(10000):
+        expected = expected * np.uint32(1664525) + (expected >> np.uint32(7))
+    np.testing.assert_array_equal(y, expected)
+    # The caller and two more.
+    assert most >= before + 3
 
 
 def test_order_seed_decides_who_comes_last() -> None:

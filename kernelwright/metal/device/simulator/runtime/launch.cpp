@@ -195,9 +195,27 @@ kw_uint3 groups_of(const Request& request) {
           (grid.z + size.z - 1) / size.z};
 }
 
+// Up to here one thread mostly ends a launch in the time that starting another takes.
+constexpr uint64_t SMALL_THREADS = 1 << 14;
+
+uint32_t first_workers(const Launch& launch) {
+  const kw_uint3 grid = launch.request.grid;
+  const bool is_small = (uint64_t)grid.x * grid.y * grid.z <= SMALL_THREADS;
+  return is_small ? 1 : useful_workers(launch);
+}
+
+// Says of a running launch that it goes on for now; false when it has ended.
+bool hold(Team& team) {
+  uint32_t running = __atomic_load_n(&team.running, __ATOMIC_ACQUIRE);
+  while (running != 0 && !__atomic_compare_exchange_n(&team.running, &running, running + 1, false,
+                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  }
+  return running != 0;
+}
+
+// Has so many workers run a launch that is held, and lets go of it.
 void start_workers(Team& team, uint32_t wanted) {
-  team.running = 1;
-  for (uint32_t i = 0; i < wanted; i++) {
+  while (team.count < wanted) {
     Worker* worker = take_worker();
     if (worker == nullptr) break;
     worker->launch = &team.launch;
@@ -276,13 +294,20 @@ KW_EXPORT Team* kw_start(const Request* request) {
     else
       fail(launch, SUSPICION, 0, 0, nullptr);
   }
-  start_workers(*team, useful_workers(launch));
+  team->running = 1;
+  start_workers(*team, first_workers(launch));
   return team;
 }
 
-// Waits up to `milliseconds`; 1 when the launch has ended.
+// Waits up to `milliseconds`; 1 when the launch has ended. A small one that goes on gets the rest of
+// its workers.
 KW_EXPORT int kw_wait(Team* team, int milliseconds) {
   pollfd done = {team->done[0], POLLIN, 0};
+  const uint32_t useful = useful_workers(team->launch);
+  if (milliseconds > 0 && team->count < useful) {
+    if (poll(&done, 1, 1) == 1) return 1;
+    if (hold(*team)) start_workers(*team, useful);
+  }
   return poll(&done, 1, milliseconds) == 1;
 }
 
