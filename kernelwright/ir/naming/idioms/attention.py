@@ -1,55 +1,51 @@
 """Recognising rotary embeddings and scaled dot-product attention."""
 
-from itertools import pairwise, permutations
+import math
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.match.attention import attention_of, unscaled
+from kernelwright.ir.match.rotation import rotation_of
+from kernelwright.ir.match.row_map import LONGEST_ROW
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, PlainSource, Reader
 from kernelwright.ir.ops import Call
 
+_MOVING = frozenset({"concatenate", "slice_update", "matmul"})
+_TURNING = frozenset({"add", "subtract", "multiply", "negative", "concatenate", "slice_update"})
+_DEEPEST = 5
+_MOST_AXES = 2
 _PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")
 
 
 def rope(reader: Reader, value: ValueId) -> Match | None:
-    """Match two halves rotated by an angle: `a cos - b sin` beside `a sin + b cos`."""
-    node = reader.made_by(value, "concatenate")
-    if node is None:
+    """Match pairs of a row's elements turned by angles, however they are cut and joined."""
+    shape = reader.shape(value)
+    if not reader.type(value).dtype.is_float or not _may_turn(reader, value, _DEEPEST):
         return None
-    operands = reader.operands(node)
-    for first, second in pairwise(operands):
-        down, up = reader.made_by(first, "subtract"), reader.made_by(second, "add")
-        if down is None or up is None:
+    # Pairs are often put together along an axis of their own, before or behind the other one.
+    for axes in range(1, min(len(shape), _MOST_AXES) + 1):
+        if math.prod(shape[-axes:]) > LONGEST_ROW:
+            break
+        found = rotation_of(reader.maps.row(value, axes))
+        if found is not None:
+            operands = {"x": found.x, "cos": found.cosine, "sin": found.sine}
+            return Match("rope", operands, {"layout": found.layout})
+    return None
+
+
+def _may_turn(reader: Reader, value: ValueId, left: int) -> bool:
+    """Say whether a row is put together of sums of products, which is quicker to see."""
+    found: set[str] = set()
+    frontier = [(value, left)]
+    while frontier:
+        value, left = frontier.pop()
+        node = reader.node(value)
+        if node is None:
             continue
-        turn = _turn(reader, down, up)
-        if turn is not None:
-            layout = "interleaved" if reader.shape(node.inputs[0])[-1] == 1 else "halves"
-            return Match("rope", turn, {"layout": layout})
-    return None
-
-
-def _turn(reader: Reader, down: Node, up: Node) -> dict[str, ValueId] | None:
-    """Return x, cosine and sine of `a cos - b sin` and `a sin + b cos`."""
-    first, second = (reader.product(v) for v in down.inputs)
-    risen = [reader.product(v) for v in up.inputs]
-    if any(p.scale != 1.0 or len(p.numerators) != 2 for p in (first, second, *risen)):
-        return None
-    wanted = sorted(sorted(p.numerators) for p in risen)
-    for a, cosine in permutations(first.numerators):
-        for b, sine in permutations(second.numerators):
-            if sorted([sorted([a, sine]), sorted([b, cosine])]) != wanted:
-                continue
-            x = _whole(reader, a, b)
-            if x is not None:
-                return {"x": x, "cos": cosine, "sin": sine}
-    return None
-
-
-def _whole(reader: Reader, a: ValueId, b: ValueId) -> ValueId | None:
-    """Return the array of which two values are slices."""
-    if reader.made_by(a, "slice") is None or reader.made_by(b, "slice") is None:
-        return None
-    x = _through(reader, a, _PASSED)
-    return x if x == _through(reader, b, _PASSED) else None
+        if node.op != "matmul" or reader.maps.is_small_known(node.inputs[1]):
+            found.add(node.op)
+        if left and node.op in _TURNING:
+            frontier += [(v, left - 1) for v in node.inputs]
+    return "multiply" in found and not found.isdisjoint(_MOVING)
 
 
 def attention(reader: Reader, value: ValueId) -> Match | None:

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
+from kernelwright.ir.match.row_map import RowMaps
 from kernelwright.ir.ops import Call
 
 _TRANSPARENT = frozenset({"broadcast", "reshape", "cast"})
@@ -46,6 +48,11 @@ class Reader:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._first: dict[tuple[str, tuple[tuple[str, Attribute], ...], ValueId], ValueId] = {}
+
+    @cached_property
+    def maps(self) -> RowMaps:
+        """What each element of a row is made of."""
+        return RowMaps(self.graph, PlainSource(self), self)
 
     def base(self, value: ValueId) -> ValueId:
         """Return what a value is, before broadcasts, reshapes and casts.

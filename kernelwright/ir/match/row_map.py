@@ -1,0 +1,185 @@
+"""What each element of a row is, as a sum of products of other rows' elements and numbers.
+
+Cuts, joins, exchanged halves, signs in tables and steps in place all come to the same sums, so that
+a map of rows is recognised by what it does and not by how it is written.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.ir.analysis.input_independent import Known
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.match.pattern import Source
+from kernelwright.ir.ops.axes import slices
+
+Element = tuple[ValueId, int]
+"""A value and the place in its row."""
+Monomial = tuple[Element, ...]
+Sum = dict[Monomial, float]
+"""Coefficients of products of elements."""
+Indices = NDArray[np.int64]
+_MOST_TERMS = 4
+_MOST_FACTORS = 3
+LONGEST_ROW = 512
+_WIDEST_MATRIX = 256
+
+
+@dataclass
+class RowMaps:
+    """Reads the values of one graph; `names` says which value stands for a value that is read."""
+
+    graph: Graph
+    plain: Source
+    names: Source
+    _known: Known = field(init=False)
+    _read: dict[tuple[ValueId, int], list[Sum]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._known = Known(self.graph)
+
+    def row(self, value: ValueId, axes: int = 1) -> list[Sum]:
+        """Return what each element of the last axes of a value is."""
+        key = (value, axes)
+        if key not in self._read:
+            self._read[key] = self._row(value, axes)
+        return self._read[key]
+
+    def _row(self, value: ValueId, axes: int) -> list[Sum]:
+        shape = self.plain.type(value).shape
+        count = math.prod(shape[len(shape) - axes :])
+        if (numbers := self._numbers(value, count)) is not None:
+            return [{(): number} if number else {} for number in numbers]
+        node = self.plain.node(value)
+        found = None if node is None or count > LONGEST_ROW else self._made(node, shape, axes)
+        base = self.names.base(value)
+        return [{((base, place),): 1.0} for place in range(count)] if found is None else found
+
+    def is_small_known(self, matrix: ValueId) -> bool:
+        """Say whether a value is one matrix of some rows that hangs on no input."""
+        shape = self.plain.type(matrix).shape
+        return len(shape) == 2 and max(shape) <= _WIDEST_MATRIX and self._known.has(matrix)
+
+    def _numbers(self, value: ValueId, count: int) -> Sequence[float] | None:
+        """Return the numbers of a row that hangs on no input and is the same everywhere."""
+        type_ = self.plain.type(value)
+        if (held := self.plain.number(value)) is not None:
+            return [held] * count
+        if type_.size != count or count > LONGEST_ROW or type_.dtype.is_complex:
+            return None
+        if not self._known.has(value):
+            return None
+        return [float(number) for number in self._known.value(value).reshape(-1)]
+
+    def _made(self, node: Node, shape: tuple[int, ...], axes: int) -> list[Sum] | None:
+        match node.op:
+            case "cast" if self.plain.type(node.inputs[0]).dtype.is_float:
+                return self.row(node.inputs[0], axes)
+            case "negative":
+                return [_scaled(terms, -1.0) for terms in self.row(node.inputs[0], axes)]
+            case "add" | "subtract" | "multiply":
+                return self._computed(node, axes)
+            case "broadcast" | "reshape" | "slice" | "concatenate" | "slice_update":
+                return self._moved(node, shape, axes)
+            case "matmul" if axes == 1:
+                return self._multiplied(*node.inputs)
+        return None
+
+    def _multiplied(self, value: ValueId, matrix: ValueId) -> list[Sum] | None:
+        """Read a product with a known matrix that only moves elements and turns their signs."""
+        if not self.is_small_known(matrix):
+            return None
+        numbers = self._known.value(matrix)
+        if np.count_nonzero(numbers, axis=0).max(initial=0) > 1:
+            return None
+        row = self.row(value)
+        places = np.abs(numbers).argmax(axis=0)
+        return [_scaled(row[i], float(numbers[i, j])) for j, i in enumerate(places)]
+
+    def _computed(self, node: Node, axes: int) -> list[Sum] | None:
+        pairs = zip(*(self.row(v, axes) for v in node.inputs), strict=True)
+        join = _product if node.op == "multiply" else _total
+        sign = -1.0 if node.op == "subtract" else 1.0
+        found = [join(left, _scaled(right, sign)) for left, right in pairs]
+        return None if any(not _is_short(terms) for terms in found) else found
+
+    def _moved(self, node: Node, shape: tuple[int, ...], axes: int) -> list[Sum] | None:
+        tail, lead = shape[len(shape) - axes :], len(shape) - axes
+        source = self.plain.type(node.inputs[0]).shape
+        if node.op == "broadcast":
+            inner = min(axes, len(source))
+            places = _places(source[len(source) - inner :])
+            return self._taken(node.inputs[0], inner, np.broadcast_to(places, tail))
+        if node.op == "reshape":
+            taken = _trailing(source, math.prod(tail))
+            return None if taken is None else self.row(node.inputs[0], taken)
+        if node.op == "concatenate":
+            return self._joined(node, lead, axes)
+        cut = slices(self.plain.call(node))
+        if any(range(n)[s] != range(n) for n, s in zip(source[:lead], cut[:lead], strict=True)):
+            return None
+        if node.op == "slice":
+            return self._taken(node.inputs[0], axes, _places(source[lead:])[cut[lead:]])
+        return self._updated(node, axes, _places(tail)[cut[lead:]])
+
+    def _taken(self, value: ValueId, axes: int, places: Indices) -> list[Sum]:
+        row = self.row(value, axes)
+        return [row[place] for place in places.reshape(-1)]
+
+    def _joined(self, node: Node, lead: int, axes: int) -> list[Sum] | None:
+        axis = node.attribute("axis")
+        assert isinstance(axis, int)
+        if axis < lead:
+            return None
+        rows: list[Sum] = []
+        parts: list[Indices] = []
+        for value in node.inputs:
+            parts.append(_places(self.plain.type(value).shape[lead:]) + len(rows))
+            rows += self.row(value, axes)
+        return [rows[place] for place in np.concatenate(parts, axis=axis - lead).reshape(-1)]
+
+    def _updated(self, node: Node, axes: int, places: Indices) -> list[Sum] | None:
+        update = self.plain.type(node.inputs[1]).shape
+        if node.attribute("reduce") != "none" or update[len(update) - axes :] != places.shape:
+            return None
+        row = list(self.row(node.inputs[0], axes))
+        for place, terms in zip(places.reshape(-1), self.row(node.inputs[1], axes), strict=True):
+            row[place] = terms
+        return row
+
+
+def _places(shape: tuple[int, ...]) -> Indices:
+    return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
+
+
+def _trailing(shape: tuple[int, ...], count: int) -> int | None:
+    """Return how many of the last axes hold as many elements as a row, axes of one among them."""
+    every = range(len(shape), 0, -1)
+    return next((axes for axes in every if math.prod(shape[len(shape) - axes :]) == count), None)
+
+
+def _scaled(terms: Sum, factor: float) -> Sum:
+    return terms if factor == 1.0 else {key: factor * number for key, number in terms.items()}
+
+
+def _total(left: Sum, right: Sum) -> Sum:
+    found = dict(left)
+    for key, number in right.items():
+        found[key] = found.get(key, 0.0) + number
+    return {key: number for key, number in found.items() if number}
+
+
+def _product(left: Sum, right: Sum) -> Sum:
+    found: Sum = {}
+    for one, a in left.items():
+        for other, b in right.items():
+            key = tuple(sorted((*one, *other)))
+            found[key] = found.get(key, 0.0) + a * b
+    return {key: number for key, number in found.items() if number}
+
+
+def _is_short(terms: Sum) -> bool:
+    return len(terms) <= _MOST_TERMS and all(len(key) <= _MOST_FACTORS for key in terms)

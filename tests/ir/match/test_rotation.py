@@ -1,0 +1,168 @@
+"""Rotary embeddings are recognised by what they do to a row, and nothing that looks like one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.ir import Graph, canonicalize, capture, idioms
+
+ROWS, WIDTH = 3, 8
+HALF = WIDTH // 2
+X = mx.zeros((2, ROWS, WIDTH))
+TABLE = mx.zeros((ROWS, HALF))
+WIDE = mx.zeros((ROWS, WIDTH))
+Function = Callable[..., mx.array]
+Parts = tuple[mx.array, mx.array]
+_EXCHANGED = np.zeros((WIDTH, WIDTH), np.float32)
+_EXCHANGED[range(HALF, WIDTH), range(HALF)] = -1
+_EXCHANGED[range(HALF), range(HALF, WIDTH)] = 1
+MATRIX = mx.array(_EXCHANGED)
+
+CUTS: dict[str, tuple[str, Callable[[mx.array], Parts]]] = {
+    "split": ("halves", lambda x: (mx.split(x, 2, axis=-1)[0], mx.split(x, 2, axis=-1)[1])),
+    "slices": ("halves", lambda x: (x[..., :HALF], x[..., HALF:])),
+    "two rows": (
+        "halves",
+        lambda x: (
+            x.reshape(*x.shape[:-1], 2, HALF)[..., 0, :],
+            x.reshape(*x.shape[:-1], 2, HALF)[..., 1, :],
+        ),
+    ),
+    "strides": ("interleaved", lambda x: (x[..., ::2], x[..., 1::2])),
+    "pairs": (
+        "interleaved",
+        lambda x: (
+            x.reshape(*x.shape[:-1], HALF, 2)[..., 0],
+            x.reshape(*x.shape[:-1], HALF, 2)[..., 1],
+        ),
+    ),
+}
+TURNS: dict[str, Callable[[mx.array, mx.array, mx.array, mx.array], Parts]] = {
+    "plain": lambda a, b, c, s: (a * c - b * s, a * s + b * c),
+    "swapped": lambda a, b, c, s: (c * a - s * b, c * b + s * a),
+    "negative sines": lambda a, b, c, s: (a * c + b * (-s), b * c - a * (-s)),
+    "negated part": lambda a, b, c, s: ((-b) * s + a * c, a * s + b * c),
+    "negated whole": lambda a, b, c, s: (-(b * s - a * c), b * c + a * s),
+}
+
+
+def _updated(first: mx.array, second: mx.array, places: tuple[slice, slice]) -> mx.array:
+    found = mx.zeros((*first.shape[:-1], WIDTH))
+    found[..., places[0]] = first
+    found[..., places[1]] = second
+    return found
+
+
+JOINS: dict[str, dict[str, Callable[[mx.array, mx.array], mx.array]]] = {
+    "halves": {
+        "joined": lambda a, b: mx.concatenate([a, b], axis=-1),
+        "stacked": lambda a, b: mx.stack([a, b], axis=-2).reshape(*a.shape[:-1], WIDTH),
+        "updated": lambda a, b: _updated(a, b, (slice(0, HALF), slice(HALF, WIDTH))),
+    },
+    "interleaved": {
+        "stacked": lambda a, b: mx.stack([a, b], axis=-1).reshape(*a.shape[:-1], WIDTH),
+        "updated": lambda a, b: _updated(a, b, (slice(0, WIDTH, 2), slice(1, WIDTH, 2))),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a row is cut, turned and joined."""
+
+    cut: str
+    turn: str
+    join: str
+
+    @property
+    def layout(self) -> str:
+        return CUTS[self.cut][0]
+
+    def __call__(self, x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
+        made = TURNS[self.turn](*CUTS[self.cut][1](x), cosine, sine)
+        joins = JOINS[self.layout]
+        return joins.get(self.join, joins["stacked"])(*made)
+
+
+ways = st.builds(
+    Way,
+    st.sampled_from([*CUTS]),
+    st.sampled_from([*TURNS]),
+    st.sampled_from(["joined", "stacked", "updated"]),
+)
+
+
+def _sign() -> mx.array:
+    return mx.where(mx.arange(WIDTH) < HALF, -1.0, 1.0)
+
+
+def _exchanged(x: mx.array) -> mx.array:
+    return mx.concatenate([x[..., HALF:], x[..., :HALF]], axis=-1)
+
+
+WHOLE: dict[str, Function] = {
+    "negated half": lambda x, c, s: (
+        x * c + mx.concatenate([-x[..., HALF:], x[..., :HALF]], axis=-1) * s
+    ),
+    "signed sines": lambda x, c, s: c * x + _exchanged(x) * (s * _sign()),
+    "signed parts": lambda x, c, s: x * c + _exchanged(x) * _sign() * s,
+    "rolled": lambda x, c, s: mx.roll(x, HALF, -1) * (_sign() * s) + x * c,
+    "by a matrix": lambda x, c, s: x * c + (x @ MATRIX) * s,
+}
+
+
+def graph_of(function: Function, *tables: mx.array) -> Graph:
+    with mx.stream(mx.cpu):
+        return canonicalize(capture(function, X, *tables))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ways)
+def test_every_way_to_turn_parts_is_a_rope_of_its_layout(way: Way) -> None:
+    graph = graph_of(way, TABLE, TABLE)
+    (found,) = idioms(graph)
+    assert (found.name, found.parameter("layout")) == ("rope", way.layout)
+    assert tuple(value for _, value in found.operands) == graph.inputs
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_way_to_turn_whole_rows_is_a_rope(name: str) -> None:
+    graph = graph_of(WHOLE[name], WIDE, WIDE)
+    (found,) = idioms(graph)
+    assert (found.name, found.parameter("layout")) == ("rope", "halves")
+    assert tuple(value for _, value in found.operands) == graph.inputs
+
+
+def test_a_row_may_be_turned_at_its_beginning_alone() -> None:
+    def partial(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
+        a, b, rest = x[..., :2], x[..., 2:4], x[..., 4:]
+        c, s = cosine[:, :2], sine[:, :2]
+        return mx.concatenate([a * c - b * s, a * s + b * c, rest], axis=-1)
+
+    assert [idiom.name for idiom in idioms(graph_of(partial, TABLE, TABLE))] == ["rope"]
+
+
+NEAR_MISSES: dict[str, Function] = {
+    "a reflection": lambda x, c, s: x * c + _exchanged(x) * s,
+    "both negative": lambda x, c, s: x * c - _exchanged(x) * s,
+    "the other pairs": lambda x, c, s: (
+        x * c + mx.concatenate([-x[..., 2:], x[..., :2]], axis=-1) * s
+    ),
+    "scaled sines": lambda x, c, s: x * c + _exchanged(x) * (2.0 * _sign() * s),
+    "another row": lambda x, c, s: x * c + _exchanged(x + 1.0) * _sign() * s,
+    "rows reversed": lambda x, c, s: x * c + x[..., ::-1] * _sign() * s,
+    "sines of one half": lambda x, c, s: (
+        x * c + mx.concatenate([-x[..., HALF:], 0 * x[..., :HALF]], axis=-1) * s
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_a_near_miss_is_no_rope(name: str) -> None:
+    graph = graph_of(NEAR_MISSES[name], WIDE, WIDE)
+    assert "rope" not in {idiom.name for idiom in idioms(graph)}
