@@ -47,6 +47,7 @@ def refuse(rewritten: Rewritten, language: LanguageVersion = DEFAULT) -> tuple[D
         *_statics(structure),
         *_recursion(structure),
         *_main(structure),
+        *_stages(structure),
         *_threadgroup_variables(rewritten),
         *unqualified_pointers(structure),
         *invalid_signatures(structure, rewritten.kernels),
@@ -180,6 +181,18 @@ def _main(structure: Structure) -> Iterator[Diagnostic]:
         if function.name == "main" and not function.scope and not is_kernel(structure, function):
             message = "non-qualified function cannot be called 'main'"
             yield _at(structure, function.name_at, message)
+
+
+def _stages(structure: Structure) -> Iterator[Diagnostic]:
+    """Functions of the stages that draw, which a file of shaders may have beside its kernels."""
+    for function in structure.functions:
+        for index in range(function.start, function.name_at):
+            if (stage := structure.spelling(index)) in ("vertex", "fragment"):
+                message = (
+                    f"{stage} functions are not supported by the simulator; "
+                    "move the kernels to a file of their own"
+                )
+                yield _at(structure, index, message)
 
 
 def _threadgroup_variables(rewritten: Rewritten) -> Iterator[Diagnostic]:

@@ -71,6 +71,12 @@ MIXED = (
          MIXED),
         ("kernel void f(texture2d<float> t [[texture(0)]]) { }", 32,
          "textures and samplers are not supported by the simulator"),
+        ("vertex float4 f(uint i [[vertex_id]]) { return float4(i); }", 1,
+         ("vertex functions are not supported by the simulator; move the kernels to a file of "
+         "their own")),
+        ("[[fragment]] float4 f() { return float4(1); }", 3,
+         ("fragment functions are not supported by the simulator; move the kernels to a file of "
+         "their own")),
         ("constant int N [[function_constant(0)]] = 3;", 14,
          "'function_constant' attribute cannot be applied to a variable with an initializer"),
         ("kernel void f() { auto g = [] { threadgroup int s; s = 1; }; g(); }", 49,
