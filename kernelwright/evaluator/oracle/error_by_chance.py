@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kernelwright.evaluator.oracle.error_of_elements import distance_of
-from kernelwright.evaluator.oracle.error_of_sums import UNIT
-from kernelwright.evaluator.oracle.float_format import Reals
+from kernelwright.evaluator.oracle.float_format import UNIT, Reals
 from kernelwright.evaluator.oracle.tracked import ANYTHING
 from kernelwright.ir.ops import Call, Op
 from kernelwright.ir.ops.op import Array

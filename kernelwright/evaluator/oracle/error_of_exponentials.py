@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelwright.evaluator.oracle.error_of_sums import UNIT, alike, roundings
-from kernelwright.evaluator.oracle.float_format import FLOAT32, Reals
+from kernelwright.evaluator.oracle.error_of_sums import alike, roundings
+from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.oracle.float_format import FLOAT32, Reals
+from kernelwright.evaluator.oracle.error_of_products import error_of_running_products
+from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals
 from kernelwright.ir.ops import Call, Op, mean_divisor
 from kernelwright.ir.ops.contraction import quantized_terms
 from kernelwright.ir.ops.op import Array
 from kernelwright.ir.ops.weight import FLOAT_MODES
 
-UNIT = 2.0**-24
-"""Half the distance between 1 and the next float32: the relative error of one rounding."""
 _FEWEST_ROUNDINGS, _ROUNDINGS_A_ROOT, _SHARE_OF_ALL = 4.0, 4.0, 0.5
 """Adding n terms one after the other is a random walk of at most sqrt(n / 3) roundings of their
 sum, which it is where the largest come first: seven deviations of that are 4 sqrt(n). Products, a
@@ -99,18 +98,6 @@ def alike_along(values: Array, axis: int) -> Reals:
     return alike(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape[:-1])
 
 
-def error_of_prod(op: Op, call: Call, x: Reals, error: Reals | None, made: Array) -> Reals | None:
-    """Bound the error of a product over axes."""
-    terms = x.size // max(made.size, 1)
-    if terms <= 1:
-        return error
-    axes = call.integers("axes")
-    size = np.abs(x)
-    wide = size * (1 + UNIT) + (0.0 if error is None else error)
-    wide_product = np.prod(wide, axis=axes, keepdims=True)
-    return np.asarray(wide_product - np.prod(size, axis=axes, keepdims=True))
-
-
 def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array) -> Reals | None:
     """Bound the error of each running value."""
     assert op.meaning is not None
@@ -128,9 +115,7 @@ def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array
         lost = overflowed(accumulated(size, terms, factor), size, made)
         return lost if error is None else lost + op.meaning(call, error)
     if op.name == "cumprod":
-        size = np.abs(x)
-        wide = size * (1 + UNIT) + (0.0 if error is None else error)
-        return np.asarray(op.meaning(call, wide)) - np.asarray(op.meaning(call, size))
+        return error_of_running_products(op, call, x, error, made)
     lost = 8 * UNIT * np.maximum.accumulate(np.abs(made), axis) + roundings(terms) * 8 * UNIT
     return lost if error is None else lost + np.max(error, axis=axis, keepdims=True)
 

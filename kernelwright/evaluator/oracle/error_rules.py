@@ -15,19 +15,20 @@ from kernelwright.evaluator.oracle.error_of_order import (
     error_of_flags,
     error_of_sort,
 )
+from kernelwright.evaluator.oracle.error_of_products import error_of_prod
 from kernelwright.evaluator.oracle.error_of_sums import (
-    UNIT,
     accumulated,
     alike,
     error_of_contraction,
-    error_of_prod,
     error_of_scan,
     error_of_sum,
+    overflowed,
 )
 from kernelwright.evaluator.oracle.error_of_views import error_of_view
 from kernelwright.evaluator.oracle.float_format import (
     FLOAT32,
     FORMATS,
+    UNIT,
     Reals,
     half_spacing,
     is_inexact,
@@ -253,7 +254,8 @@ def _combined(
     plain = [np.abs(v) if p in data else v for p, v in enumerate(values)]
     base = np.asarray(op.meaning(call, *plain))
     updates = values[max(data)].reshape(1, -1)
-    return accumulated(base, _met(op, call, values, data), alike(updates)) + (whole - base)
+    lost = accumulated(base, _met(op, call, values, data), alike(updates)) + (whole - base)
+    return overflowed(lost, base, made) if call.attributes["reduce"] == "sum" else lost
 
 
 def _met(op: Op, call: Call, values: Sequence[Array], data: Collection[int]) -> Reals:

@@ -33,6 +33,8 @@ FORMATS = {
     Dtype.FLOAT64: FloatFormat(53, -1022, float(np.finfo(np.float64).max)),
 }
 FLOAT32 = FORMATS[Dtype.FLOAT32]
+UNIT = 2.0**-24
+"""Half the distance between 1 and the next float32: the relative error of one rounding."""
 
 
 def half_spacing(values: Reals, dtype: Dtype) -> Reals:

@@ -474,3 +474,29 @@ def test_updates_that_all_meet_at_one_place_may_be_added_one_after_the_other(
     assert passes(reference, found)
     found[5] *= np.float32(1.01)
     assert not passes(reference, found)
+
+
+@pytest.mark.parametrize("order", ["one after the other", "halves first", "flushed"])
+def test_products_may_become_denormal_on_the_way_and_large_again(order: str) -> None:
+    x = np.full((4, 64), 1.0, np.float32)
+    x[:, 3:9] = 1e-7
+    x[:, 20:26] = 1.3e7
+    x[2] = np.random.default_rng(4).uniform(0.6, 1.6, 64)
+    reference = case_of(lambda a: mx.cumprod(a, axis=-1), x)
+    found: AnyArray = np.cumprod(x, axis=-1, dtype=np.float32)
+    if order == "halves first":
+        found[:, 32:] = found[:, 31:32] * np.cumprod(x[:, 32:], axis=-1, dtype=np.float32)
+    if order == "flushed":
+        found = np.where(np.minimum.accumulate(np.abs(found), axis=-1) < 2.0**-126, 0, found)
+    assert passes(reference, found.astype(np.float32))
+    found[2, 40] *= np.float32(1.0001)
+    assert not passes(reference, found.astype(np.float32))
+
+
+def test_updates_that_meet_may_overflow_in_one_order_and_not_in_another() -> None:
+    x = np.array([3e38, 3e38, -3e38, -3e38, 1.0, 1e38], np.float32)
+    indices = mx.array([2, 2, 2, 2, 0, 1], mx.int32)
+    reference = case_of(lambda a: mx.zeros((3,)).at[indices].add(a), x)
+    assert passes(reference, np.array([1, 1e38, np.inf], np.float32))
+    assert passes(reference, np.array([1, 1e38, 0], np.float32))
+    assert not passes(reference, np.array([1, np.inf, 0], np.float32))
