@@ -46,3 +46,13 @@ def sum_squares(x: mx.array) -> mx.array:
 def running_max(x: mx.array) -> mx.array:
     """Largest element of each row up to each place."""
     return mx.cummax(x, axis=-1)
+
+
+def running_product(x: mx.array) -> mx.array:
+    """Products of each row up to every column."""
+    return mx.cumprod(x, axis=-1)
+
+
+def segment_sum(x: mx.array, segment: mx.array) -> mx.array:
+    """Add rows up by their segment, of which there are twelve."""
+    return mx.zeros((12, x.shape[1]), x.dtype).at[segment].add(x)
