@@ -23,8 +23,8 @@ class Reducer(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
-    """A scalar with the type it is computed in; two equal terms are one object.
+class Expr:
+    """A scalar expression with the type it is computed in; two equal terms are one object.
 
     Every floating dtype is computed in float32, integers and bool in their own type.
     """
@@ -36,7 +36,7 @@ class Term:
     """Its place in the order of making: operands come first."""
 
     @property
-    def operands(self) -> tuple["Term", ...]:
+    def operands(self) -> tuple["Expr", ...]:
         """The terms it is made of."""
         return ()
 
@@ -47,24 +47,24 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Literal(Term):
+class Literal(Expr):
     """A number known at lowering, as MSL text."""
 
     text: str
 
 
 @dataclass(frozen=True, eq=False)
-class Load(Term):
+class Load(Expr):
     """One element of an input, at a row-major offset."""
 
     array: str
     offset: Index
     stored: Dtype
-    places: tuple[Term, ...] = ()
+    places: tuple[Expr, ...] = ()
     """The terms that the offset is computed from."""
 
     @property
-    def operands(self) -> tuple[Term, ...]:
+    def operands(self) -> tuple[Expr, ...]:
         """The places."""
         return self.places
 
@@ -75,15 +75,15 @@ class Load(Term):
 
 
 @dataclass(frozen=True, eq=False)
-class Place(Term):
+class IndexValue(Expr):
     """An index as a value, as `arange` needs it."""
 
     index: Index
-    places: tuple[Term, ...] = ()
+    places: tuple[Expr, ...] = ()
     """The terms that the index is computed from."""
 
     @property
-    def operands(self) -> tuple[Term, ...]:
+    def operands(self) -> tuple[Expr, ...]:
         """The places."""
         return self.places
 
@@ -94,23 +94,23 @@ class Place(Term):
 
 
 @dataclass(frozen=True, eq=False)
-class Apply(Term):
+class Apply(Expr):
     """A scalar op over operands, to the dtype of the term."""
 
     op: str
     """A `ScalarOp`, or the name of an elementwise op of the graph."""
-    arguments: tuple[Term, ...]
+    arguments: tuple[Expr, ...]
     is_fast: bool = False
     """True where errors of a few roundings of float are allowed."""
 
     @property
-    def operands(self) -> tuple[Term, ...]:
+    def operands(self) -> tuple[Expr, ...]:
         """The arguments."""
         return self.arguments
 
 
 @dataclass(frozen=True, eq=False)
-class Choose(Term):
+class Switch(Expr):
     """One of several terms, by where `place` is: the first whose edge is above it, or the last.
 
     Only the chosen one is computed, so that the others may point outside their arrays.
@@ -118,12 +118,12 @@ class Choose(Term):
 
     place: Index
     edges: tuple[int, ...]
-    arms: tuple[Term, ...]
-    places: tuple[Term, ...] = ()
+    arms: tuple[Expr, ...]
+    places: tuple[Expr, ...] = ()
     """The terms that the place is computed from."""
 
     @property
-    def operands(self) -> tuple[Term, ...]:
+    def operands(self) -> tuple[Expr, ...]:
         """The places and the arms."""
         return (*self.places, *self.arms)
 
@@ -134,17 +134,17 @@ class Choose(Term):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced(Term):
+class ReduceExpr(Expr):
     """A reduction of `body` over `axis`."""
 
     reducer: Reducer
-    body: Term
+    body: Expr
     axis: Axis
     drops_nan: bool = False
     """True where a NaN of the body reaches every use by another way, as in softmax."""
 
     @property
-    def operands(self) -> tuple[Term, ...]:
+    def operands(self) -> tuple[Expr, ...]:
         """The body alone."""
         return (self.body,)
 
@@ -155,7 +155,7 @@ class Reduced(Term):
 
 
 @dataclass(frozen=True, eq=False)
-class Held(Term):
+class Var(Expr):
     """What the kernel keeps in a variable of its own while it walks along `varying`."""
 
     varying: frozenset[Axis]
@@ -167,21 +167,21 @@ class Held(Term):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked(Term):
+class OrderStat(Expr):
     """The element of some rank among those of `key` along `axis`, or its place there.
 
     NaN is the largest. Counted from the smallest up, the first of equals comes first; counted
     from the largest down, the last of them: both count through one sorted row.
     """
 
-    key: Term
+    key: Expr
     axis: Axis
     rank: int
     is_largest_first: bool
     is_place: bool
 
     @property
-    def operands(self) -> tuple[Term, ...]:
+    def operands(self) -> tuple[Expr, ...]:
         """The key alone."""
         return (self.key,)
 
@@ -202,17 +202,17 @@ class Scanner(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Scanned(Term):
+class ScanExpr(Expr):
     """The running value of `body` along `axis`, at the place where the body stands."""
 
     scanner: Scanner
-    body: Term
+    body: Expr
     axis: Axis
     is_inclusive: bool
     is_reverse: bool
 
     @property
-    def operands(self) -> tuple[Term, ...]:
+    def operands(self) -> tuple[Expr, ...]:
         """The body alone."""
         return (self.body,)
 
@@ -228,27 +228,27 @@ class Store:
 
     array: str
     offset: Index
-    value: Term
+    value: Expr
     stored: Dtype
 
 
 Key = tuple[object, ...]
-Maker = Callable[[int], Term]
+Maker = Callable[[int], Expr]
 
 
 @dataclass
-class Terms:
+class ExprTable:
     """Makes terms, each of them once."""
 
-    made: dict[Key, Term] = field(default_factory=dict)
-    listed: list[Term] = field(default_factory=list)
+    made: dict[Key, Expr] = field(default_factory=dict)
+    listed: list[Expr] = field(default_factory=list)
 
-    def literal(self, text: str, dtype: Dtype) -> Term:
+    def literal(self, text: str, dtype: Dtype) -> Expr:
         """Return a number."""
         key: Key = ("literal", text, dtype)
         return self._once(key, lambda n: Literal(dtype, "", n, text))
 
-    def load(self, array: str, offset: Index, stored: Dtype) -> Term:
+    def load(self, array: str, offset: Index, stored: Dtype) -> Expr:
         """Return an element of an input, converted to the type that it is computed in."""
         offset = offset.widened()
         key: Key = ("load", array, offset)
@@ -256,24 +256,24 @@ class Terms:
         dtype, name = computed(stored), f"{array}_value"
         return self._once(key, lambda n: Load(dtype, name, n, array, offset, stored, places))
 
-    def place(self, index: Index) -> Term:
+    def place(self, index: Index) -> Expr:
         """Return an index as a value."""
         index = index.widened()
         places = self._places(index)
         key: Key = ("place", index)
-        return self._once(key, lambda n: Place(Dtype.UINT32, "place", n, index, places))
+        return self._once(key, lambda n: IndexValue(Dtype.UINT32, "place", n, index, places))
 
-    def _places(self, index: Index) -> tuple[Term, ...]:
+    def _places(self, index: Index) -> tuple[Expr, ...]:
         return tuple(self.listed[n] for n in sorted(index.places))
 
     def apply(
-        self, op: str, dtype: Dtype, name: str, *arguments: Term, is_fast: bool = False
-    ) -> Term:
+        self, op: str, dtype: Dtype, name: str, *arguments: Expr, is_fast: bool = False
+    ) -> Expr:
         """Return an op over other terms."""
         key: Key = ("apply", op, is_fast, dtype, *(a.number for a in arguments))
         return self._once(key, lambda n: Apply(dtype, name, n, op, arguments, is_fast))
 
-    def choose(self, place: Index, edges: Sequence[int], arms: Sequence[Term]) -> Term:
+    def choose(self, place: Index, edges: Sequence[int], arms: Sequence[Expr]) -> Expr:
         """Return one of several terms, or the only one that the place's range leaves."""
         low, high = place.bounds
         first = sum(edge <= low for edge in edges)
@@ -286,49 +286,49 @@ class Terms:
         ends, left = tuple(edges[i - 1] for i in kept[1:]), tuple(arms[i] for i in kept)
         key: Key = ("choose", place, ends, *(arm.number for arm in left))
         dtype, places = arms[0].dtype, self._places(place)
-        return self._once(key, lambda n: Choose(dtype, "element", n, place, ends, left, places))
+        return self._once(key, lambda n: Switch(dtype, "element", n, place, ends, left, places))
 
     def reduced(
         self,
         reducer: Reducer,
-        body: Term,
+        body: Expr,
         axis: Axis,
         *,
         dtype: Dtype,
         name: str,
         drops_nan: bool = False,
-    ) -> Term:
+    ) -> Expr:
         """Return a reduction of a term over an axis."""
         key: Key = ("reduced", reducer, body.number, axis, drops_nan)
-        return self._once(key, lambda n: Reduced(dtype, name, n, reducer, body, axis, drops_nan))
+        return self._once(key, lambda n: ReduceExpr(dtype, name, n, reducer, body, axis, drops_nan))
 
     def ranked(
-        self, key: Term, axis: Axis, rank: int, *, is_largest_first: bool, is_place: bool
-    ) -> Term:
+        self, key: Expr, axis: Axis, rank: int, *, is_largest_first: bool, is_place: bool
+    ) -> Expr:
         """Return an element of some rank along an axis, or its place."""
         made: Key = ("ranked", key.number, axis, rank, is_largest_first, is_place)
         dtype, name = (Dtype.UINT32, "place") if is_place else (key.dtype, "element")
         return self._once(
-            made, lambda n: Ranked(dtype, name, n, key, axis, rank, is_largest_first, is_place)
+            made, lambda n: OrderStat(dtype, name, n, key, axis, rank, is_largest_first, is_place)
         )
 
     def scanned(
-        self, scanner: Scanner, body: Term, axis: Axis, *, is_inclusive: bool, is_reverse: bool
-    ) -> Term:
+        self, scanner: Scanner, body: Expr, axis: Axis, *, is_inclusive: bool, is_reverse: bool
+    ) -> Expr:
         """Return the running value of a term along an axis."""
         key: Key = ("scanned", scanner, body.number, axis, is_inclusive, is_reverse)
         name = f"running_{scanner}"
         return self._once(
             key,
-            lambda n: Scanned(body.dtype, name, n, scanner, body, axis, is_inclusive, is_reverse),
+            lambda n: ScanExpr(body.dtype, name, n, scanner, body, axis, is_inclusive, is_reverse),
         )
 
-    def held(self, name: str, dtype: Dtype, varying: Iterable[Axis]) -> Term:
+    def held(self, name: str, dtype: Dtype, varying: Iterable[Axis]) -> Expr:
         """Return what a variable of the kernel holds; the kernel binds it to its text."""
         axes = frozenset(varying)
-        return self._once(("held", name), lambda n: Held(dtype, name, n, axes))
+        return self._once(("held", name), lambda n: Var(dtype, name, n, axes))
 
-    def _once(self, key: Key, make: Maker) -> Term:
+    def _once(self, key: Key, make: Maker) -> Expr:
         if key not in self.made:
             self.made[key] = make(len(self.listed))
             self.listed.append(self.made[key])
@@ -340,7 +340,7 @@ def computed(dtype: Dtype) -> Dtype:
     return Dtype.FLOAT32 if dtype.is_float else dtype
 
 
-def walk(roots: Iterable[Term], known: Container[int] = (), *, arms: bool = True) -> Iterator[Term]:
+def walk(roots: Iterable[Expr], known: Container[int] = (), *, arms: bool = True) -> Iterator[Expr]:
     """Yield every term below `roots`, operands first; a term numbered in `known` hides its own.
 
     Without `arms`, what only a choice's arms need is left out.
@@ -355,10 +355,10 @@ def walk(roots: Iterable[Term], known: Container[int] = (), *, arms: bool = True
             seen.add(term.number)
             stack.append((term, True))
             if term.number not in known:
-                below = term.places if isinstance(term, Choose) and not arms else term.operands
+                below = term.places if isinstance(term, Switch) and not arms else term.operands
                 stack.extend((operand, False) for operand in reversed(below))
 
 
-def always(roots: Iterable[Term], known: Container[int] = ()) -> Iterator[Term]:
+def always(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Expr]:
     """Yield the terms that are computed whatever is chosen: no arm of a choice."""
     return walk(roots, known, arms=False)

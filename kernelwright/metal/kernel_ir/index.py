@@ -32,7 +32,7 @@ class Remainder:
 
 
 @dataclass(frozen=True, slots=True)
-class Dynamic:
+class Indirect:
     """A value computed by the kernel, such as a token, used as a place below `extent`."""
 
     number: int
@@ -42,15 +42,15 @@ class Dynamic:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
+class RangeConstrained:
     """An atom where it is known to be in `low <= of < stop`, as in one arm of a choice."""
 
-    of: "Axis | Dynamic | Quotient | Remainder"
+    of: "Axis | Indirect | Quotient | Remainder"
     low: int
     stop: int
 
 
-Atom = Axis | Dynamic | Quotient | Remainder | Narrowed
+Atom = Axis | Indirect | Quotient | Remainder | RangeConstrained
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Index:
         """Numbers of the terms that the index is computed from."""
         found: set[int] = set()
         for index in self.indices():
-            found |= {atom.number for atom, _ in index.terms if isinstance(atom, Dynamic)}
+            found |= {atom.number for atom, _ in index.terms if isinstance(atom, Indirect)}
         return frozenset(found)
 
     def coefficient(self, axis: Axis) -> int | None:
@@ -296,7 +296,7 @@ def _axes_of(atom: Atom) -> frozenset[Axis]:
     atom = _bare(atom)
     if isinstance(atom, Axis):
         return frozenset({atom})
-    return atom.axes if isinstance(atom, Dynamic) else atom.of.axes
+    return atom.axes if isinstance(atom, Indirect) else atom.of.axes
 
 
 def _renamed(atom: Atom, axis: Axis, name: str) -> Atom:
@@ -310,14 +310,14 @@ def _renamed(atom: Atom, axis: Axis, name: str) -> Atom:
     return atom
 
 
-def _bare(atom: Atom) -> Axis | Dynamic | Quotient | Remainder:
-    return atom.of if isinstance(atom, Narrowed) else atom
+def _bare(atom: Atom) -> Axis | Indirect | Quotient | Remainder:
+    return atom.of if isinstance(atom, RangeConstrained) else atom
 
 
 def _narrowed(atom: Atom, known: Atom, low: int, stop: int) -> Index:
     if _bare(atom) == known:
         ends = max(low, _smallest(atom)), min(stop, _largest(atom) + 1)
-        return Index(((Narrowed(_bare(atom), *ends), 1),))
+        return Index(((RangeConstrained(_bare(atom), *ends), 1),))
     match atom:
         case Quotient():
             return atom.of.narrowed(known, low, stop) // atom.by
@@ -342,12 +342,12 @@ def _is_narrowed(term: tuple[Atom, int]) -> bool:
     match term[0]:
         case Quotient(of=inner) | Remainder(of=inner):
             return any(map(_is_narrowed, inner.terms))
-    return isinstance(term[0], Narrowed)
+    return isinstance(term[0], RangeConstrained)
 
 
 def _widened(atom: Atom) -> Atom:
     match atom:
-        case Narrowed():
+        case RangeConstrained():
             return _widened(atom.of)
         case Quotient():
             return Quotient(atom.of.widened(), atom.by)
@@ -367,7 +367,7 @@ def _is_still(atom: Atom, axis: Axis, width: int) -> bool:
 
 
 def _smallest(atom: Atom) -> int:
-    if isinstance(atom, Narrowed):
+    if isinstance(atom, RangeConstrained):
         return atom.low
     if isinstance(atom, Quotient):
         return max(atom.of.bounds[0], 0) // atom.by
@@ -375,9 +375,9 @@ def _smallest(atom: Atom) -> int:
 
 
 def _largest(atom: Atom) -> int:
-    if isinstance(atom, Narrowed):
+    if isinstance(atom, RangeConstrained):
         return atom.stop - 1
-    if isinstance(atom, Axis | Dynamic):
+    if isinstance(atom, Axis | Indirect):
         return atom.extent - 1
     if isinstance(atom, Quotient):
         return atom.of.bounds[1] // atom.by
@@ -443,7 +443,7 @@ def _atom(atom: Atom, names: Names, *, alone: bool) -> str:
     atom = _bare(atom)
     if isinstance(atom, Axis):
         return atom.name
-    if isinstance(atom, Dynamic):
+    if isinstance(atom, Indirect):
         return names.places[atom.number]
     inner = atom.of.render(names)
     if " " in inner:

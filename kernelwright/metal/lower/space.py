@@ -12,7 +12,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.classify import Pattern, classify, served
 from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.family.contraction import FEW_TOKENS, dense_sizes
-from kernelwright.metal.kernel_ir.expression import Load, Reduced, Reducer, Store, always, walk
+from kernelwright.metal.kernel_ir.expression import Load, ReduceExpr, Reducer, Store, always, walk
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.attention.space import attention_layout, attention_schedules
 from kernelwright.metal.lower.banded import banded_footprint, banded_schedules
@@ -220,7 +220,7 @@ def _row_footprint(stores: list[Store], schedule: Rowwise) -> Footprint:
 
 def _partials(stores: list[Store]) -> int:
     """Count the threadgroup arrays in which lanes leave what each of them found."""
-    found = [t for t in walk([s.value for s in stores]) if isinstance(t, Reduced)]
+    found = [t for t in walk([s.value for s in stores]) if isinstance(t, ReduceExpr)]
     return sum(2 if r.reducer in (Reducer.ARGMAX, Reducer.ARGMIN) else 1 for r in found)
 
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.kernel_ir.expression import Load, Term, always, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, always, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.attention.layout import Layout
@@ -113,7 +113,7 @@ class KeyWalk:
         self.query = attended.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "scaled", query, factor)
         self.value = attended.value(self.group, position, value)
         self.weighing = self._weighing()
-        self.written: list[Term] = []
+        self.written: list[Expr] = []
 
     def _weighing(self) -> Weighing:
         """Say what becomes of a product, and which lane finds out."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.attention.terms import TAKEN, Attended, Sizes
 from kernelwright.metal.lower.emit.writer import Writer
@@ -40,7 +40,7 @@ def temporaries(size: Sizes, chunks: int) -> tuple[Tensor, ...]:
     return tuple(Tensor(name=n, dtype=Dtype.FLOAT32, shape=s) for n, s in shapes.items())
 
 
-def result_of(attended: Attended, axes: Iterable[Axis]) -> Term:
+def result_of(attended: Attended, axes: Iterable[Axis]) -> Expr:
     """Return the term of one attended element."""
     return attended.terms.held("result", Dtype.FLOAT32, axes)
 
@@ -57,7 +57,7 @@ def write_part(writer: Writer, parts: Parts, entry: Index, width: int) -> tuple[
 
 
 def write_results(
-    writer: Writer, parts: Parts, stores: Sequence[Store], result: Term, sink: Term | None
+    writer: Writer, parts: Parts, stores: Sequence[Store], result: Expr, sink: Expr | None
 ) -> None:
     """Write what becomes of a row's merged parts."""
     sink_name = ""

@@ -7,7 +7,7 @@ from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.contraction import trouble_with_attention
-from kernelwright.metal.kernel_ir.expression import Apply, Store, Term
+from kernelwright.metal.kernel_ir.expression import Apply, Expr, Store
 from kernelwright.metal.kernel_ir.index import Index, flatten, unflatten
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.program.signature import RESERVED, Signature
@@ -87,7 +87,7 @@ class Attended(Builder):
     sizes: Sizes = field(init=False)
     home: Coordinates = ()
     """Where the attended element stands that the outputs are made of."""
-    held: Term | None = None
+    held: Expr | None = None
 
     def __post_init__(self) -> None:
         """Find the op."""
@@ -106,33 +106,33 @@ class Attended(Builder):
             raise UnsupportedError(f"{reason}; leave it to MLX.")
         return cls(graph, signature.arrays)
 
-    def query(self, flat: Index, feature: Index) -> Term:
+    def query(self, flat: Index, feature: Index) -> Expr:
         """Return an element of a query."""
         size = self.sizes
         places = (*unflatten(flat, (size.batch, size.heads, size.queries)), feature)
         return self.element(self.node.inputs[0], places)
 
-    def scaled_query(self, flat: Index, feature: Index) -> Term:
+    def scaled_query(self, flat: Index, feature: Index) -> Expr:
         """Return an element of a query times the attention's scale."""
         return self._times(self.query(flat, feature), self.call.number("scale"), "scaled")
 
-    def _times(self, term: Term, factor: float, name: str) -> Term:
+    def _times(self, term: Expr, factor: float, name: str) -> Expr:
         number = self.number(factor, Dtype.FLOAT32)
         return self.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, name, term, number)
 
-    def key(self, group: Index, position: Index, feature: Index) -> Term:
+    def key(self, group: Index, position: Index, feature: Index) -> Expr:
         """Return an element of a key."""
         return self._cached(1, group, position, feature)
 
-    def value(self, group: Index, position: Index, feature: Index) -> Term:
+    def value(self, group: Index, position: Index, feature: Index) -> Expr:
         """Return an element of a value."""
         return self._cached(2, group, position, feature)
 
-    def _cached(self, operand: int, group: Index, position: Index, feature: Index) -> Term:
+    def _cached(self, operand: int, group: Index, position: Index, feature: Index) -> Expr:
         places = unflatten(group, (self.sizes.batch, self.sizes.key_heads))
         return self.element(self.node.inputs[operand], (*places, position, feature))
 
-    def factored_key(self, group: Index, position: Index, feature: Index) -> tuple[Term, Term]:
+    def factored_key(self, group: Index, position: Index, feature: Index) -> tuple[Expr, Expr]:
         """Split an element of a key into what varies along positions and a factor of all of them.
 
         As in a cache of small integers that has a scale a feature: a query takes it once. What an
@@ -147,8 +147,8 @@ class Attended(Builder):
         return element, self.number(1.0, Dtype.FLOAT32)
 
     def score(
-        self, product: Term, flat: Index, position: Index, *, is_scaled: bool = False
-    ) -> Term:
+        self, product: Expr, flat: Index, position: Index, *, is_scaled: bool = False
+    ) -> Expr:
         """Return the score of a query and a key from their product: scaled, capped, masked."""
         size = self.sizes
         batch, head, query = unflatten(flat, (size.batch, size.heads, size.queries))
@@ -170,7 +170,7 @@ class Attended(Builder):
                 score = self.apply(ScalarOp.ADD, Dtype.FLOAT32, "score", score, element)
         return score
 
-    def _in_sight(self, here: Index, position: Index) -> Term | None:
+    def _in_sight(self, here: Index, position: Index) -> Expr | None:
         """Return whether a query sees a key from where it stands; one query sees all it visits.
 
         The last query stands at the last key. Both sides count from where neither is negative.
@@ -187,7 +187,7 @@ class Attended(Builder):
             pairs.append((ScalarOp.GREATER, position + window, here))
         if window and not is_causal:
             pairs.append((ScalarOp.LESS, position, here + window))
-        seen: Term | None = None
+        seen: Expr | None = None
         for op, left, right in pairs:
             places = self.terms.place(left), self.terms.place(right)
             one = self.apply(op, Dtype.BOOL, "is_seen", *places)
@@ -198,7 +198,7 @@ class Attended(Builder):
             )
         return seen
 
-    def _capped(self, product: Term, scale: float) -> Term:
+    def _capped(self, product: Expr, scale: float) -> Expr:
         cap = self.call.number("soft_cap")
         if not cap:
             return self._times(product, scale, "scaled")
@@ -207,7 +207,7 @@ class Attended(Builder):
         bent = self.apply(ScalarOp.TANH, Dtype.FLOAT32, "bent", part, is_fast=is_fast)
         return self._times(bent, cap, "capped")
 
-    def _shown(self, seen: Term, score: Term) -> Term:
+    def _shown(self, seen: Expr, score: Expr) -> Expr:
         hidden = self.terms.literal(HIDDEN, Dtype.FLOAT32)
         return self.apply(ScalarOp.SELECT, Dtype.FLOAT32, "score", seen, score, hidden)
 
@@ -215,7 +215,7 @@ class Attended(Builder):
     def _masks(self) -> tuple[ValueId, ...]:
         return self.node.inputs[3 : len(self.node.inputs) - self.call.flag("has_sinks")]
 
-    def sink(self, flat: Index) -> Term | None:
+    def sink(self, flat: Index) -> Expr | None:
         """Return the logit that takes weight of a row and is thrown away, if there is one."""
         if not self.call.flag("has_sinks"):
             return None
@@ -223,7 +223,7 @@ class Attended(Builder):
         _, head, _ = unflatten(flat, (size.batch, size.heads, size.queries))
         return self.element(self.node.inputs[-1], (head,))
 
-    def stores(self, signature: Signature, flat: Index, column: Index, held: Term) -> list[Store]:
+    def stores(self, signature: Signature, flat: Index, column: Index, held: Expr) -> list[Store]:
         """Return what is written of one attended element, which `held` stands for.
 
         Raises:
@@ -256,7 +256,7 @@ class Attended(Builder):
             reached.update(dict.fromkeys(node.outputs, *found) if found else {})
         return reached
 
-    def _make(self, value: ValueId, places: Coordinates) -> Term:
+    def _make(self, value: ValueId, places: Coordinates) -> Expr:
         if value != self.node.outputs[0]:
             return super()._make(value, places)
         if self.held is None or places != self.home:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kernelwright.metal.kernel_ir.expression import Term
+from kernelwright.metal.kernel_ir.expression import Expr
 from kernelwright.metal.lower.attention.deal import Deal
 from kernelwright.metal.lower.attention.registers import Registers, each
 from kernelwright.metal.lower.emit.layout import Line, surround
@@ -22,8 +22,8 @@ class Weighing:
 
     writer: Writer
     registers: Registers
-    product: Term
-    score: Term
+    product: Expr
+    score: Expr
     """What becomes of a product: scaled, capped, masked."""
     exponential: str
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.kernel_ir.expression import Reduced, Reducer, Store
+from kernelwright.metal.kernel_ir.expression import ReduceExpr, Reducer, Store
 from kernelwright.metal.lower.emit.accumulator import identity, step
 from kernelwright.metal.lower.emit.layout import Block, Walk
 from kernelwright.metal.lower.emit.writer import INDENT, Writer
@@ -39,7 +39,7 @@ class Column:
 
     name: str
     """Its variable in a lane."""
-    reduced: Reduced
+    reduced: ReduceExpr
 
 
 @dataclass
@@ -104,7 +104,7 @@ class BandRows(Rows):
             axis = next(a for a in store.offset.axes if a.name == "column")
             walk_ = self._walk(axis)
             dtype, name = types[store.array], self.writer.fresh("joined")
-            reduced = Reduced(dtype, name, -1, REDUCERS[op], store.value, axis)
+            reduced = ReduceExpr(dtype, name, -1, REDUCERS[op], store.value, axis)
             start, kind = identity(reduced), MSL_TYPE[dtype]
             size = per_lane(axis, self.schedule.lanes, self.schedule.vector) if walk_.slot else 0
             self.writer.line(f"{kind} {name}{f'[{size}]' if size else f' = {start}'};")

@@ -7,7 +7,7 @@ from kernelwright.ir.graph import Graph, TensorType, ValueId
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.family.plane import JOINED, Part, Plane, plane_of
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.kernel_ir.expression import Load, Ranked, Store, walk
+from kernelwright.metal.kernel_ir.expression import Load, OrderStat, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, unflatten
 from kernelwright.metal.lower.banded.band import BandRows, Matrix
 from kernelwright.metal.lower.emit.writer import Writer
@@ -123,7 +123,7 @@ def _bands(plane: Plane, arrays: _Arrays, schedule: Banded) -> Kernel:
     part = plane.bands()
     signature = arrays.of(part, "row")
     stores = _stores(plane, part, signature)
-    if any(isinstance(t, Ranked) for t in walk([s.value for s in stores])):
+    if any(isinstance(t, OrderStat) for t in walk([s.value for s in stores])):
         raise UnsupportedError("bands of rows find no ranks; use another schedule.")
     joins, types = {}, {}
     for value in plane.of_columns:

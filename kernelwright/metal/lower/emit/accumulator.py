@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.kernel_ir.expression import Apply, Reduced, Reducer
+from kernelwright.metal.kernel_ir.expression import Apply, ReduceExpr, Reducer
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.rowwise.moment import is_moment, peak_of, weight_of
@@ -71,7 +71,7 @@ class Team:
         return f"threadgroup_{word}({name}, {partial}, simdgroup, {self.simdgroups}, simd_lane)"
 
 
-def identity(reduced: Reduced) -> str:
+def identity(reduced: ReduceExpr) -> str:
     """Return what changes nothing, as MSL."""
     dtype = reduced.dtype
     match reduced.reducer:
@@ -104,17 +104,17 @@ def highest(dtype: Dtype) -> str:
     return f"metal::numeric_limits<{MSL_TYPE[dtype]}>::max()" if dtype is not Dtype.BOOL else "true"
 
 
-def joins_in_part(reduced: Reduced) -> bool:
+def joins_in_part(reduced: ReduceExpr) -> bool:
     """Say whether lanes that are a part of a simdgroup can join what each of them found."""
     return reduced.dtype in _SHUFFLED and reduced.reducer in _IN_PART
 
 
-def is_compensated(reduced: Reduced) -> bool:
+def is_compensated(reduced: ReduceExpr) -> bool:
     """Say whether a reduction has a rounding error to carry along."""
     return reduced.reducer is Reducer.SUM and reduced.dtype.is_float
 
 
-def compensate(writer: Writer, reduced: Reduced, name: str) -> None:
+def compensate(writer: Writer, reduced: ReduceExpr, name: str) -> None:
     """Add one element by Kahan's method: what the sum lost to rounding is added next time."""
     value = writer.expression(reduced.body).inside(Binding.ADD)
     corrected, raised = writer.fresh("corrected"), writer.fresh("raised")
@@ -126,7 +126,7 @@ def compensate(writer: Writer, reduced: Reduced, name: str) -> None:
     writer.line(f"{name} = {raised};")
 
 
-def declare(writer: Writer, reduced: Reduced, *, kahan: bool = False) -> str:
+def declare(writer: Writer, reduced: ReduceExpr, *, kahan: bool = False) -> str:
     """Write a reduction's variables before its loop; return the accumulator's name."""
     name = writer.fresh(reduced.name)
     kind = MSL_TYPE[reduced.dtype]
@@ -141,7 +141,7 @@ def declare(writer: Writer, reduced: Reduced, *, kahan: bool = False) -> str:
     return name
 
 
-def update(writer: Writer, reduced: Reduced, name: str) -> None:
+def update(writer: Writer, reduced: ReduceExpr, name: str) -> None:
     """Write what one element does to the accumulator."""
     if is_position(reduced):
         beats, _ = _argument(reduced)
@@ -155,7 +155,7 @@ def update(writer: Writer, reduced: Reduced, name: str) -> None:
     writer.line(step(reduced, name, value.inside(Binding.EQUAL) if logical else value.text))
 
 
-def step(reduced: Reduced, name: str, value: str) -> str:
+def step(reduced: ReduceExpr, name: str, value: str) -> str:
     """Return the statement that takes one more value into an accumulator that is no position."""
     template = _UPDATES[reduced.reducer]
     if _keeps_nan(reduced):
@@ -163,17 +163,17 @@ def step(reduced: Reduced, name: str, value: str) -> str:
     return template.format(name, value)
 
 
-def is_position(reduced: Reduced) -> bool:
+def is_position(reduced: ReduceExpr) -> bool:
     """Say whether a reduction looks for the place of its largest or smallest element."""
     return reduced.reducer in _ARGUMENTS
 
 
-def is_smallest(reduced: Reduced) -> bool:
+def is_smallest(reduced: ReduceExpr) -> bool:
     """Say whether a position is that of the smallest element."""
     return reduced.reducer is Reducer.ARGMIN
 
 
-def _argument(reduced: Reduced) -> tuple[str, str]:
+def _argument(reduced: ReduceExpr) -> tuple[str, str]:
     """Return how a value beats the best so far, and the word for the best of all lanes."""
     table = _ARGUMENTS_KEEPING_NAN if reduced.body.dtype.is_float else _ARGUMENTS
     return table[reduced.reducer]
@@ -184,7 +184,7 @@ def best_of(position: str) -> str:
     return position.replace("position", "best")
 
 
-def finish(writer: Writer, reduced: Reduced, name: str, team: Team) -> None:
+def finish(writer: Writer, reduced: ReduceExpr, name: str, team: Team) -> None:
     """Write how the lanes agree on the result, and bind it."""
     writer.bind(reduced, name)
     if team.lanes == 1:
@@ -209,12 +209,12 @@ def finish(writer: Writer, reduced: Reduced, name: str, team: Team) -> None:
     writer.line(f"{name} = {text};")
 
 
-def _keeps_nan(reduced: Reduced) -> bool:
+def _keeps_nan(reduced: ReduceExpr) -> bool:
     is_float = reduced.body.dtype.is_float
     return is_float and not reduced.drops_nan and reduced.reducer in _KEEPING_NAN
 
 
-def is_shifted_sum(total: Reduced, peak: Reduced) -> bool:
+def is_shifted_sum(total: ReduceExpr, peak: ReduceExpr) -> bool:
     """Say whether `total` sums exp(x - peak) over the axis over which `peak` is x's maximum."""
     if total.reducer is not Reducer.SUM or peak.reducer is not Reducer.MAXIMUM:
         return False
@@ -224,7 +224,7 @@ def is_shifted_sum(total: Reduced, peak: Reduced) -> bool:
     return False
 
 
-def online_moments(found: list[Reduced]) -> list[tuple[Reduced, Reduced]]:
+def online_moments(found: list[ReduceExpr]) -> list[tuple[ReduceExpr, ReduceExpr]]:
     """Return (maximum, moment) pairs of which one pass can find the moment with the maximum."""
     totals = online_pairs(found)
     return [
@@ -235,6 +235,6 @@ def online_moments(found: list[Reduced]) -> list[tuple[Reduced, Reduced]]:
     ]
 
 
-def online_pairs(found: list[Reduced]) -> list[tuple[Reduced, Reduced]]:
+def online_pairs(found: list[ReduceExpr]) -> list[tuple[ReduceExpr, ReduceExpr]]:
     """Return (maximum, sum of shifted exponentials) pairs that one pass can find together."""
     return [(p, t) for t in found for p in found if is_shifted_sum(t, p)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.kernel_ir.expression import Choose, Literal, Load, Store, Term, always
+from kernelwright.metal.kernel_ir.expression import Expr, Literal, Load, Store, Switch, always
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.target.msl.spelling import MSL_TYPE
@@ -66,7 +66,7 @@ class Span:
     first: str = "start"
     """The axis that says where a run begins; empty where the rest of an offset says it."""
 
-    def bind(self, writer: Writer, roots: Sequence[Term], stores: Iterable[Store]) -> list[Run]:
+    def bind(self, writer: Writer, roots: Sequence[Expr], stores: Iterable[Store]) -> list[Run]:
         """Let the writer reach what a loop's terms read and write through runs."""
         if self.width not in WIDTHS:
             return []
@@ -75,7 +75,7 @@ class Span:
         runs += [self._load(writer, load) for load in loads if self._fits(writer, load)]
         runs += [self._still(writer, load) for load in loads if self._is_still(writer, load)]
         for choice in always(roots, writer.bound):
-            if isinstance(choice, Choose) and self._is_framed(writer, choice):
+            if isinstance(choice, Switch) and self._is_framed(writer, choice):
                 runs.append(self._framed(writer, choice))
         written = [s for s in stores if s.stored in PACKED]
         return runs + [
@@ -166,7 +166,7 @@ class Span:
         others = [c for atom, c in load.offset.terms if atom != self.axis]
         return all(number % self.width == 0 for number in (load.offset.offset, *others))
 
-    def _is_framed(self, writer: Writer, choice: Choose) -> bool:
+    def _is_framed(self, writer: Writer, choice: Switch) -> bool:
         """Say whether a whole run is read, or a number stands for all of it, as in padding."""
         is_one_for_all = self.axis not in choice.place.axes and not choice.places
         if len(choice.arms) != 2 or not is_one_for_all:
@@ -175,7 +175,7 @@ class Span:
         numbers = [arm for arm in choice.arms if isinstance(arm, Literal)]
         return len(loads) == len(numbers) == 1 and self._fits(writer, loads[0])
 
-    def _framed(self, writer: Writer, choice: Choose) -> Run:
+    def _framed(self, writer: Writer, choice: Switch) -> Run:
         """Read a run from the array's beginning where it would lie outside."""
         number, load = next((n, arm) for n, arm in enumerate(choice.arms) if isinstance(arm, Load))
         inside = writer.index(self._first(load.offset))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.metal.kernel_ir.expression import Load, Reduced, Term
+from kernelwright.metal.kernel_ir.expression import Expr, Load, ReduceExpr
 from kernelwright.metal.lower.emit.accumulator import best_of, is_smallest, update
 from kernelwright.metal.lower.emit.layout import Block, Line, surround
 from kernelwright.metal.lower.emit.run import Run, Span
@@ -15,7 +15,7 @@ from kernelwright.metal.target.msl.spelling import MSL_TYPE
 class RunPeak:
     """The largest (or smallest) of what came before a run and of its elements."""
 
-    body: Term
+    body: Expr
     name: str
     value: str
     """The text of element `k`, in the loop that looks at a run and in any that follows it."""
@@ -23,7 +23,7 @@ class RunPeak:
     """True where `value` is a place in an array, for an element takes more than a load."""
 
     @classmethod
-    def declare(cls, writer: Writer, body: Term, name: str, before: str, span: Span) -> "RunPeak":
+    def declare(cls, writer: Writer, body: Expr, name: str, before: str, span: Span) -> "RunPeak":
         """Write the variables before the loop over a run, `before` being the largest so far."""
         kind = MSL_TYPE[body.dtype]
         name = writer.fresh(name)
@@ -49,14 +49,14 @@ class RunPeak:
 class RunPosition:
     """Where a row's largest (or smallest) element stands, asked only of runs with a larger one."""
 
-    reduced: Reduced
+    reduced: ReduceExpr
     name: str
     peak: RunPeak
     has_nan: str
     """A flag, for NaN is larger than all numbers; empty where there is none."""
 
     @classmethod
-    def declare(cls, writer: Writer, reduced: Reduced, name: str, span: Span) -> "RunPosition":
+    def declare(cls, writer: Writer, reduced: ReduceExpr, name: str, span: Span) -> "RunPosition":
         """Write the variables before the loop over a run."""
         word = "lowest" if is_smallest(reduced) else "highest"
         peak = RunPeak.declare(writer, reduced.body, word, best_of(name), span)

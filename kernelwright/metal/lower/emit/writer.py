@@ -1,4 +1,4 @@
-"""Terms to lines of MSL: what gets a name, where it stands, and what is written inline."""
+"""Expressions to lines of MSL: what gets a name, where it stands, and what is written inline."""
 
 import re
 from collections import Counter
@@ -10,15 +10,15 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel_ir.expression import (
     Apply,
-    Choose,
+    Expr,
+    IndexValue,
     Literal,
     Load,
-    Place,
-    Ranked,
-    Reduced,
-    Scanned,
+    OrderStat,
+    ReduceExpr,
+    ScanExpr,
     Store,
-    Term,
+    Switch,
     always,
     walk,
 )
@@ -31,7 +31,7 @@ LONGEST_INLINE = 60
 LONGEST_STATEMENT = 72
 """The same for an expression that is all that a statement computes."""
 INDENT = "  "
-_KINDS: dict[type[Term], str] = {Reduced: "reduction", Scanned: "scan", Ranked: "ranking"}
+_KINDS: dict[type[Expr], str] = {ReduceExpr: "reduction", ScanExpr: "scan", OrderStat: "ranking"}
 """What a refusal calls the terms that loops compute."""
 
 
@@ -85,13 +85,13 @@ class Writer:
         self.taken = self.taken | {chosen}
         return chosen
 
-    def bind(self, term: Term, name: str) -> None:
+    def bind(self, term: Expr, name: str) -> None:
         """Say that a variable holds a term."""
         self.bound[term.number] = name
 
-    def define(self, term: Term) -> str:
+    def define(self, term: Expr) -> str:
         """Give a term a variable and return its name."""
-        if isinstance(term, Choose) and self._must_branch(term):
+        if isinstance(term, Switch) and self._must_branch(term):
             return self._branch(term)
         # Initialising a float from a half converts it without saying so.
         text = (
@@ -108,7 +108,7 @@ class Writer:
         self.bind(term, name)
         return name
 
-    def _must_branch(self, term: Choose) -> bool:
+    def _must_branch(self, term: Switch) -> bool:
         """Say whether an arm is more than a number or an element that was read already."""
         is_read = (
             isinstance(arm, Literal)
@@ -117,7 +117,7 @@ class Writer:
         )
         return bool(term.places) or len(term.arms) != 2 or not all(is_read)
 
-    def _branch(self, term: Choose) -> str:
+    def _branch(self, term: Switch) -> str:
         """Write a choice as branches, each computing its own arm only."""
         name = self.slots.get(term.number)
         if name is None:
@@ -128,9 +128,9 @@ class Writer:
         self.bind(term, name)
         return name
 
-    def _assign(self, name: str, term: Term) -> None:
+    def _assign(self, name: str, term: Expr) -> None:
         """Write what gives a variable the value of a term, branches where it is a choice."""
-        if not isinstance(term, Choose) or term.number in self.bound:
+        if not isinstance(term, Switch) or term.number in self.bound:
             self.prepare([term])
             self.line(f"{name} = {self.expression(term).text};")
             return
@@ -158,10 +158,10 @@ class Writer:
                 joined.append(line)
         self.lines = joined
 
-    def prepare(self, roots: Sequence[Term], axes: Iterable[Axis] = ()) -> None:
+    def prepare(self, roots: Sequence[Expr], axes: Iterable[Axis] = ()) -> None:
         """Name what `roots` need more than once, or what would make a line too long.
 
-        Terms that vary along one of `axes` are left for a loop over it; what such a term needs
+        ExprTable that vary along one of `axes` are left for a loop over it; what such a term needs
         from outside the loop is named here, so that it is computed once.
         """
         inner = frozenset(axes)
@@ -177,14 +177,14 @@ class Writer:
                 self.prepare([term])
                 self.define(term)
 
-    def _still_in_arms(self, roots: Sequence[Term], inner: frozenset[Axis]) -> list[Term]:
+    def _still_in_arms(self, roots: Sequence[Expr], inner: frozenset[Axis]) -> list[Expr]:
         """Return arithmetic of choices' arms that stays the same along a loop over `inner`.
 
         It is computed before the loop, whichever arm is taken in it; what reads memory is not,
         for an arm that is not taken may point outside its array.
         """
         certain = {term.number for term in self._pending(roots)}
-        found: dict[int, Term] = {}
+        found: dict[int, Expr] = {}
         for term in walk(roots, self.bound) if inner else ():
             for operand in term.operands if term.axes & inner else ():
                 is_new = operand.number not in certain and operand.number not in self.bound
@@ -193,19 +193,19 @@ class Writer:
                     found[operand.number] = operand
         return list(found.values())
 
-    def _reads_nothing(self, term: Term) -> bool:
+    def _reads_nothing(self, term: Expr) -> bool:
         below = walk([term], self.bound)
-        return not any(isinstance(t, Load | Choose) and t.number not in self.bound for t in below)
+        return not any(isinstance(t, Load | Switch) and t.number not in self.bound for t in below)
 
-    def _uses(self, roots: Sequence[Term], inner: frozenset[Axis]) -> Counter[int]:
+    def _uses(self, roots: Sequence[Expr], inner: frozenset[Axis]) -> Counter[int]:
         uses = Counter(root.number for root in roots)
         hoisted = bool(inner)
         if hoisted:
             uses.update(root.number for root in roots if not root.axes & inner)
         for term in self._pending(roots):
-            if isinstance(term, Load | Place | Choose):
+            if isinstance(term, Load | IndexValue | Switch):
                 uses.update({place.number: 2 for place in term.places})
-            if isinstance(term, Choose):
+            if isinstance(term, Switch):
                 continue
             for operand, times in _occurrences(term):
                 uses[operand.number] += times
@@ -214,42 +214,42 @@ class Writer:
                     uses[operand.number] += 1
         return uses
 
-    def _pending(self, roots: Sequence[Term]) -> list[Term]:
+    def _pending(self, roots: Sequence[Expr]) -> list[Expr]:
         """Return the terms below `roots` that no variable holds yet, operands first."""
         return [t for t in always(roots, self.bound) if t.number not in self.bound]
 
-    def _deserves_name(self, term: Term, uses: Counter[int], limit: int) -> bool:
+    def _deserves_name(self, term: Expr, uses: Counter[int], limit: int) -> bool:
         if isinstance(term, Load) and term.array in self.scalars:
             return term.stored is not Dtype.FLOAT32 and uses[term.number] > 1
-        if isinstance(term, Place) and self.index(term.index).isidentifier():
+        if isinstance(term, IndexValue) and self.index(term.index).isidentifier():
             return False
-        if isinstance(term, Choose) or uses[term.number] > 1:
+        if isinstance(term, Switch) or uses[term.number] > 1:
             return True
         if term.number in self.slots or term.number in self.wanted:
             return True
         return len(self._compose(term).text) > limit
 
-    def named(self, term: Term) -> str:
+    def named(self, term: Expr) -> str:
         """Return the term's variable, giving it one first where it is more than a name."""
         text = self.expression(term).text
         return text if term.number in self.bound or text.isidentifier() else self.define(term)
 
-    def expression(self, term: Term) -> Expression:
+    def expression(self, term: Expr) -> Expression:
         """Return the term's variable, or the term written out."""
         if term.number in self.bound:
             return Expression(self.bound[term.number])
         return self._compose(term)
 
-    def _compose(self, term: Term) -> Expression:
+    def _compose(self, term: Expr) -> Expression:
         match term:
             case Literal():
                 return Expression(term.text, Binding.UNARY if term.text[0] == "-" else Binding.ATOM)
             case Load():
                 return self._load(term)
-            case Place():
+            case IndexValue():
                 text = self.index(term.index)
                 return Expression(text, Binding.ADD if " " in text else Binding.ATOM)
-            case Choose() if not self._must_branch(term):
+            case Switch() if not self._must_branch(term):
                 first, second = (self.expression(arm).text for arm in term.arms)
                 question = self.question(term.place, term.edges[0])
                 return Expression(f"{question} ? {first} : {second}", Binding.TERNARY)
@@ -354,7 +354,7 @@ def _after(offset: Index, base: Index) -> Index | None:
     return rest if is_part and rest.bounds[0] >= 0 else None
 
 
-def _occurrences(term: Term) -> Iterator[tuple[Term, int]]:
+def _occurrences(term: Expr) -> Iterator[tuple[Expr, int]]:
     if isinstance(term, Apply):
         text = template(term)
         for number, argument in enumerate(term.arguments):

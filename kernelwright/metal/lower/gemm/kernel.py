@@ -9,7 +9,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, walk
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE, Matrices, MatrixWriter
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.gemv.terms import RESERVED_HERE, TAKEN, Dense, Dot, runs_along_depth
@@ -47,7 +47,7 @@ class Tiles:
     dense: Dense
     stores: tuple[Store, ...]
     """What is written of the element `result` of a row."""
-    totals: tuple[Term, ...]
+    totals: tuple[Expr, ...]
     """The dot products of that element."""
     schedule: Matmul
 
@@ -99,7 +99,7 @@ class Tiles:
         return found.pop() if len(found) == 1 else Dtype.FLOAT32
 
     @property
-    def row_terms(self) -> tuple[Term, ...]:
+    def row_terms(self) -> tuple[Expr, ...]:
         """The different rows that meet matrices."""
         return tuple(dict.fromkeys(dot.row for dot in self.dots))
 
@@ -132,7 +132,7 @@ class _Products:
         self.weight_tiles = [self._tile_name(dot.weight, "weight") for dot in self.dots]
         self.is_along = [runs_along_depth([dot]) for dot in self.dots]
 
-    def _tile_name(self, term: Term, role: str) -> str:
+    def _tile_name(self, term: Expr, role: str) -> str:
         return self.writer.fresh(f"{term.array if isinstance(term, Load) else role}_tile")
 
     def kernel(self) -> Kernel:
@@ -224,7 +224,7 @@ class _Products:
                     self.writer.line(f"uint depth = base + place / {self.tiles.columns};")
                 self._write_staged(name, dot.weight, "column")
 
-    def _write_staged(self, tile: str, term: Term, outer: str) -> None:
+    def _write_staged(self, tile: str, term: Expr, outer: str) -> None:
         sizes = {
             "token": (self.dense.tokens, self.tiles.rows),
             "column": (self.dense.column.extent, self.tiles.columns),
@@ -245,7 +245,7 @@ class _Products:
         kind = self.tiles.stored
         return f"{MSL_TYPE[kind]}(0.0f)" if kind is Dtype.BFLOAT16 else "0.0f"
 
-    def _element(self, term: Term) -> str:
+    def _element(self, term: Expr) -> str:
         """Return a term as its tile stores it."""
         if isinstance(term, Load) and term.number not in self.writer.bound:
             return self.writer.access(term.array, term.offset)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kernelwright.metal.kernel_ir.expression import Load, Term, always
+from kernelwright.metal.kernel_ir.expression import Expr, Load, always
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.run import Span
 from kernelwright.metal.lower.emit.writer import Writer
@@ -31,7 +31,7 @@ class Ahead:
     terms: int
 
     @classmethod
-    def of(cls, writer: Writer, weights: Sequence[Term], run: Span, terms: int) -> "Ahead":
+    def of(cls, writer: Writer, weights: Sequence[Expr], run: Span, terms: int) -> "Ahead":
         """Find what can be read ahead, and let the writer read it from where it will be."""
         streams: list[_Stream] = []
         for load in always(weights):

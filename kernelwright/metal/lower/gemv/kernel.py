@@ -7,7 +7,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.family.component import ragged_parts
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.kernel_ir.expression import Load, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, walk
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
@@ -185,7 +185,7 @@ class _Tiles:
                 self.writer.line(f"float {name}{dimensions};")
             target = f"{name}{self._row_place}"
 
-            def body(inner: Writer, row: Term = row, target: str = target) -> list[Run]:
+            def body(inner: Writer, row: Expr = row, target: str = target) -> list[Run]:
                 runs = run.bind(inner, [row], ())
                 inner.prepare([row])
                 kind = "" if "[" in target else "float "
@@ -195,7 +195,7 @@ class _Tiles:
             with self._each(self.writer, "token", tokens):
                 surround(self.writer, around, body)
 
-    def _read(self, writer: Writer, term: Term) -> str:
+    def _read(self, writer: Writer, term: Expr) -> str:
         """Return a term as what a float takes, which converts it without saying so."""
         if isinstance(term, Load) and term.number not in writer.bound:
             return writer.access(term.array, term.offset)
@@ -279,7 +279,7 @@ class _Tiles:
                 place = partial_sum(self.writer, self.tiling, number)
                 self.writer.line(f"{place} = {self.writer.bound[dot.number]};")
 
-    def _add_strips(self, dot: Term, partial: str, place: str) -> None:
+    def _add_strips(self, dot: Expr, partial: str, place: str) -> None:
         total = self.writer.fresh("total")
         if self.schedule.strips == 1:
             self.writer.line(f"float {total} = {partial}{self.standing.shared('', place)};")

@@ -8,7 +8,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.metal.family.contraction import DENSE, dense_sizes, trouble_with_dense
-from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.program.signature import RESERVED, Signature
@@ -31,11 +31,11 @@ RESERVED_HERE = TAKEN | {"sums", "shared_sums", "total", "element"}
 class Dot:
     """One sum of products, of which a block of results has one for each of its elements."""
 
-    total: Term
+    total: Expr
     """What the kernel keeps in a variable."""
-    row: Term
+    row: Expr
     """An element of the row, over `depth`."""
-    weight: Term
+    weight: Expr
     """An element of the matrix, over `depth` and `column`."""
 
 
@@ -92,7 +92,7 @@ class Dense(Builder):
             for value, (name, type_) in zip(self.graph.outputs, signature.outputs, strict=True)
         ]
 
-    def _make(self, value: ValueId, places: Coordinates) -> Term:
+    def _make(self, value: ValueId, places: Coordinates) -> Expr:
         maker = self.graph.producer_of.get(value)
         node = None if maker is None else self.graph.nodes[maker]
         if node is None or node.op not in DENSE:
@@ -100,7 +100,7 @@ class Dense(Builder):
         total = self._dot(node, places).total
         return total if node.op == "matmul" else self._with_bias(node, places, total)
 
-    def _with_bias(self, node: Node, places: Coordinates, total: Term) -> Term:
+    def _with_bias(self, node: Node, places: Coordinates, total: Expr) -> Expr:
         """Return `alpha * total + beta * bias`."""
         call = Call.of(self.graph, node)
         bias = node.inputs[2]
@@ -134,7 +134,7 @@ class Dense(Builder):
         axes = (self.rows + Index.of(self.column)).axes
         return Dot(self.terms.held(f"total_{len(self.dots)}", Dtype.FLOAT32, axes), row, weight)
 
-    def _operand(self, value: ValueId, places: Coordinates) -> Term:
+    def _operand(self, value: ValueId, places: Coordinates) -> Expr:
         """Return an operand's element; MLX stretches a matrix over a batch."""
         rank = len(self.graph.types[value].shape)
         return self.element(value, places[len(places) - rank :])

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, walk
 from kernelwright.metal.lower.emit.run import WIDTHS
 from kernelwright.metal.lower.gemv.terms import Dense, Dot, runs_along_depth
 from kernelwright.metal.lower.program.signature import Signature
@@ -19,7 +19,7 @@ class Tiling:
     dense: Dense
     stores: tuple[Store, ...]
     """What is written of the element `result` of a row."""
-    totals: tuple[Term, ...]
+    totals: tuple[Expr, ...]
     """The dot products of that element."""
     schedule: Schedule
 

@@ -10,7 +10,15 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call
 from kernelwright.metal.kernel import Dimensions, Kernel
-from kernelwright.metal.kernel_ir.expression import Choose, Load, Place, Reduced, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import (
+    Expr,
+    IndexValue,
+    Load,
+    ReduceExpr,
+    Store,
+    Switch,
+    walk,
+)
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, moved, unflatten
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
@@ -123,7 +131,7 @@ def split_at_choices(
         return parts
     axes = tuple(Axis(f"axis_{i}", n) for i, n in enumerate(shape))
     for term in walk(s.value for s in element_stores(graph, signature, parts, axes)):
-        if not isinstance(term, Choose):
+        if not isinstance(term, Switch):
             continue
         for number, axis in enumerate(axes):
             step = term.edges[0]
@@ -274,9 +282,9 @@ def _offsets(store: Store, known: Container[int] = ()) -> list[Index]:
         match term:
             case Load():
                 offsets.append(term.offset)
-            case Place():
+            case IndexValue():
                 offsets.append(term.index)
-            case Choose():
+            case Switch():
                 offsets.append(term.place)
     return offsets
 
@@ -332,7 +340,7 @@ def element_stores(
         value = builder.element(piece.value, outer if piece.is_window else coordinates)
         stores.append(Store(name, flatten(outer, piece.whole), value, type_.dtype))
     for term in walk([s.value for s in stores]):
-        if isinstance(term, Reduced):
+        if isinstance(term, ReduceExpr):
             raise UnsupportedError(f"a {term.reducer} is no elementwise operation.")
     return stores
 
@@ -344,7 +352,7 @@ def _segments(stores: Sequence[Store], inner: Axis, schedule: Elementwise) -> tu
     """
     vector, cuts = schedule.vector, set[int]()
     for term in walk([s.value for s in stores]):
-        if not isinstance(term, Choose) or inner not in term.place.axes:
+        if not isinstance(term, Switch) or inner not in term.place.axes:
             continue
         rest = term.place.minus(Index.of(inner)).constant
         if rest is None:
@@ -413,7 +421,7 @@ def write_inner(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], v
     writer.join_branches()
 
 
-def _has_runs(writer: Writer, inner: Axis, values: Sequence[Term], vector: int) -> bool:
+def _has_runs(writer: Writer, inner: Axis, values: Sequence[Expr], vector: int) -> bool:
     """Say whether anything is read in runs."""
     tried = writer.branch()
     tried.prepare(values, (inner,))

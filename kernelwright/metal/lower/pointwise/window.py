@@ -9,7 +9,7 @@ from kernelwright.ir.graph import Node
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.metal.family.depthwise_conv import is_window
-from kernelwright.metal.kernel_ir.expression import Term
+from kernelwright.metal.kernel_ir.expression import Expr
 from kernelwright.metal.kernel_ir.index import Index
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.term.reduction import folded
@@ -24,11 +24,11 @@ class _Reach:
     """Where a tap reads along one axis."""
 
     place: Index
-    inside: tuple[Term, ...] = ()
+    inside: tuple[Expr, ...] = ()
     """What has to be true for it to meet the array at all."""
 
 
-def window_sum(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def window_sum(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     """Return one element of a convolution.
 
     Raises:
@@ -43,7 +43,7 @@ def window_sum(builder: "Builder", node: Node, call: Call, places: Coordinates) 
     batch, *outer, filter_ = places
     shape, window = builder.graph.types[source].shape, builder.graph.types[weight].shape
     filters = window[0] // call.integer("groups")
-    products: list[Term] = []
+    products: list[Expr] = []
     for tap in itertools.product(*map(range, window[1:-1])):
         reaches = [
             _reach(
@@ -72,7 +72,7 @@ def _reach(builder: "Builder", place: Index, low: int, extent: int) -> _Reach:
     first, last = place.bounds
     if first >= low and last < low + extent:
         return _Reach(place + -low)
-    term, kept, inside = builder.terms.place(place), builder.terms.place(place), list[Term]()
+    term, kept, inside = builder.terms.place(place), builder.terms.place(place), list[Expr]()
     if first < low:
         bound = builder.number(low, Dtype.UINT32)
         inside.append(builder.apply(ScalarOp.GREATER_EQUAL, Dtype.BOOL, "is_inside", term, bound))
@@ -87,7 +87,7 @@ def _reach(builder: "Builder", place: Index, low: int, extent: int) -> _Reach:
     return _Reach(builder.dynamic(kept, extent), tuple(inside))
 
 
-def _met(builder: "Builder", value: Term, reaches: list[_Reach]) -> Term:
+def _met(builder: "Builder", value: Expr, reaches: list[_Reach]) -> Expr:
     """Return what a tap reads: zero where it misses the array."""
     asked = [condition for reach in reaches for condition in reach.inside]
     if not asked:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Dimensions, Kernel, Tensor
-from kernelwright.metal.kernel_ir.expression import Load, Place, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, IndexValue, Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.attention.merging import result_of
 from kernelwright.metal.lower.attention.terms import RESERVED_HERE, TAKEN, Attended
@@ -279,7 +279,7 @@ class _Walk:
         before = self.size.keys - self.size.queries
         here = Index.of(self.query) + before
         for term in walk([self.score]):
-            if isinstance(term, Place) and term.index == here:
+            if isinstance(term, IndexValue) and term.index == here:
                 if before:
                     self.writer.line(f"uint here = query + {before};")
                 self.writer.bind(term, "here" if before else "query")
@@ -301,7 +301,7 @@ class _Walk:
             if is_ragged:
                 inside.enter_context(writer.block(f"if (position < {self.size.keys})"))
             for term in walk([self.score]):
-                if isinstance(term, Place) and term.index == Index.of(self.position):
+                if isinstance(term, IndexValue) and term.index == Index.of(self.position):
                     writer.bind(term, "position")
             writer.prepare(self.score.operands)
             writer.line(f"score[j] = {writer.expression(self.score).text};")
@@ -438,7 +438,7 @@ class _Walk:
         self.writer.line(barrier)
 
 
-def _conditions(score: Term) -> frozenset[int]:
+def _conditions(score: Expr) -> frozenset[int]:
     """Return the terms that say as a whole what a query sees: they read best with a name."""
     found = [t for t in walk([score]) if t.name == "is_seen"]
     parts = {part.number for t in found for part in t.operands}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.kernel_ir.expression import Load, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, walk
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.layout import span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
@@ -27,7 +27,7 @@ class _Tile:
     role: str
     name: str
     """Of the array where they stand."""
-    term: Term
+    term: Expr
     rows: int
     features: int
     whole: int

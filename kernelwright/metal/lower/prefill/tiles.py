@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.kernel_ir.expression import Load, Term
+from kernelwright.metal.kernel_ir.expression import Expr, Load
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.attention.terms import Attended, Sizes
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE
@@ -24,9 +24,9 @@ class PrefillTiles:
 
     attended: Attended
     schedule: Prefill
-    query: Term
-    key: Term
-    value: Term
+    query: Expr
+    key: Expr
+    value: Expr
 
     @classmethod
     def of(cls, attended: Attended, schedule: Prefill) -> "PrefillTiles":
@@ -193,7 +193,7 @@ def axes_of(size: Sizes) -> tuple[Axis, Axis, Axis]:
     return heads, Axis("query", size.queries), Axis("position", size.keys)
 
 
-def _shared_dtype(*terms: Term) -> Dtype:
+def _shared_dtype(*terms: Expr) -> Dtype:
     found = {t.stored if isinstance(t, Load) else Dtype.FLOAT32 for t in terms}
     dtype = found.pop()
     return dtype if not found and dtype.is_float else Dtype.FLOAT32

@@ -9,7 +9,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.family.component import ragged_parts
 from kernelwright.metal.family.matvec import Product
 from kernelwright.metal.kernel import Kernel
-from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
@@ -170,7 +170,7 @@ class Rows:
         if self.schedule.results > 1:
             self.writer.line("uint row = first + j;")
 
-    def _read_vectors(self, value: Term) -> None:
+    def _read_vectors(self, value: Expr) -> None:
         """Keep a lane's part of every vector in registers: all its rows of weights need it."""
         writer = self.writer
         array = writer.fresh("values")
@@ -275,11 +275,11 @@ class Rows:
         return []
 
     @property
-    def _values(self) -> list[Term]:
+    def _values(self) -> list[Expr]:
         return [store.value for store in self.stores]
 
 
-def _text(writer: Writer, term: Term) -> str:
+def _text(writer: Writer, term: Expr) -> str:
     """Write a term that a float variable takes; a half converts without saying so."""
     if isinstance(term, Load) and term.number not in writer.bound:
         return writer.access(term.array, term.offset)

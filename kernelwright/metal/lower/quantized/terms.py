@@ -14,7 +14,7 @@ from kernelwright.metal.family.matvec import (
     products,
     unfit,
 )
-from kernelwright.metal.kernel_ir.expression import Load, Place, Store, Term
+from kernelwright.metal.kernel_ir.expression import Expr, IndexValue, Load, Store
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.program.signature import Signature
@@ -33,19 +33,19 @@ _SCALES = {
 class Dot:
     """One sum of products along a vector, and what a lane reads for it from `tile` on."""
 
-    total: Term
+    total: Expr
     """What the kernel keeps in a variable."""
-    value: Term
+    value: Expr
     """An element of the vector."""
     words: Load
     """The first of the packed words that the lane takes at a time."""
-    scale: Term
-    bias: Term | None
+    scale: Expr
+    bias: Expr | None
     """None where the digits are floats."""
     bits: int
 
     @property
-    def read(self) -> tuple[Term, ...]:
+    def read(self) -> tuple[Expr, ...]:
         """What stands in memory."""
         stored = (self.value, self.words, self.scale)
         return stored if self.bias is None else (*stored, self.bias)
@@ -66,7 +66,7 @@ class Products(Builder):
         """Which vector an element is made of."""
         return Index.of(Axis("token", self.vectors))
 
-    def _make(self, value: ValueId, places: Coordinates) -> Term:
+    def _make(self, value: ValueId, places: Coordinates) -> Expr:
         maker = self.graph.producer_of.get(value)
         node = None if maker is None else self.graph.nodes[maker]
         if node is None or node.op not in PRODUCTS:
@@ -116,9 +116,9 @@ class Products(Builder):
         choice = self._place(self.element(right, tuple(lead[:-1])), matrices[0])
         return unflatten(place, shape[:-1]), (choice,)
 
-    def _place(self, term: Term, extent: int) -> Index:
+    def _place(self, term: Expr, extent: int) -> Index:
         """Return a computed place; what counts vectors is one already."""
-        if isinstance(term, Place) and term.index.bounds[1] < extent:
+        if isinstance(term, IndexValue) and term.index.bounds[1] < extent:
             return term.index
         return self.dynamic(term, extent)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kernelwright.metal.kernel_ir.expression import Load, Ranked, Reduced, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, OrderStat, ReduceExpr, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.accumulator import (
     Team,
@@ -184,7 +184,7 @@ class Rows:
         columns = "columns" if axis.extent == self.columns else str(axis.extent)
         return walk_of(axis, columns, self.schedule)
 
-    def _reduce(self, loop: Loop, kept: Sequence[Term]) -> None:
+    def _reduce(self, loop: Loop, kept: Sequence[Expr]) -> None:
         writer = self.writer
         writer.prepare(loop.roots, (loop.axis,))
         walk_ = self._walk(loop.axis)
@@ -217,7 +217,7 @@ class Rows:
                     update_online(inner, pair, pair_names)
             return runs
 
-        positions: dict[Reduced, RunPosition] = {}
+        positions: dict[ReduceExpr, RunPosition] = {}
         peaks: dict[Pair, RunPeak] = {}
 
         def run_by_run(outer: Writer) -> list[Run]:
@@ -249,7 +249,7 @@ class Rows:
         for pair, pair_names in online.items():
             finish_online(writer, pair, pair_names, self.team)
 
-    def _rank(self, loop: Loop, kept: Sequence[Term]) -> None:
+    def _rank(self, loop: Loop, kept: Sequence[Expr]) -> None:
         """Find the ranks of a row one after the other, its keys kept where values are."""
         writer = self.writer
         writer.prepare(loop.roots, (loop.axis,))
@@ -269,7 +269,7 @@ class Rows:
             surround(writer, walk_.around, lambda inner: ranking.consider(inner, walk_, named))
         ranking.bind()
 
-    def _declare_slots(self, kept: Sequence[Term], walk_: Walk) -> None:
+    def _declare_slots(self, kept: Sequence[Expr], walk_: Walk) -> None:
         if walk_.is_straight:
             self.writer.wanted |= {term.number for term in kept}
             return
@@ -334,8 +334,8 @@ class Rows:
         self.slots = every
 
 
-def _waits(term: Term) -> bool:
-    return any(isinstance(t, Reduced | Ranked) for t in walk([term]))
+def _waits(term: Expr) -> bool:
+    return any(isinstance(t, ReduceExpr | OrderStat) for t in walk([term]))
 
 
 def _has_column(axes: Iterable[Axis]) -> bool:

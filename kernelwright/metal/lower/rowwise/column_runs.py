@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.metal.kernel_ir.expression import Reduced, Reducer, Store
+from kernelwright.metal.kernel_ir.expression import ReduceExpr, Reducer, Store
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.accumulator import identity, step, update
 from kernelwright.metal.lower.emit.layout import Block, surround
@@ -96,7 +96,7 @@ def _only_loop(stores: Sequence[Store]) -> Loop:
     return sequence[0]
 
 
-def _declare(writer: Writer, reduced: Reduced, vector: int) -> str:
+def _declare(writer: Writer, reduced: ReduceExpr, vector: int) -> str:
     name, start = writer.fresh(reduced.name), identity(reduced)
     is_zero = start.rstrip("f") in ("0", "0.0")
     writer.line(f"{MSL_TYPE[reduced.dtype]} {name}[{vector}]{' = {}' if is_zero else ''};")
@@ -106,7 +106,7 @@ def _declare(writer: Writer, reduced: Reduced, vector: int) -> str:
     return name
 
 
-def _leave(writer: Writer, reduced: Reduced, name: str, schedule: Columnwise) -> str:
+def _leave(writer: Writer, reduced: ReduceExpr, name: str, schedule: Columnwise) -> str:
     """Leave what a strip found where the first one sees it."""
     partial, vector = writer.fresh(f"partial_{name}"), schedule.vector
     shape = f"[{schedule.strips}][{_LANES * vector}]"

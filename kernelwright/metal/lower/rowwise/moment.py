@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.kernel_ir.expression import Apply, Reduced, Reducer, Term, walk
+from kernelwright.metal.kernel_ir.expression import Apply, Expr, ReduceExpr, Reducer, walk
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 
@@ -31,12 +31,12 @@ _SUM, _DIFFERENCE, _PRODUCT, _QUOTIENT, _OPPOSITE = (
 class Part:
     """A number of the row times what varies along it: an exponential, a factor, both or neither."""
 
-    number: Term
-    exponential: Term | None = None
-    factor: Term | None = None
+    number: Expr
+    exponential: Expr | None = None
+    factor: Expr | None = None
 
 
-def sum_in_parts(builder: "Builder", body: Term, axis: Axis) -> Term | None:
+def sum_in_parts(builder: "Builder", body: Expr, axis: Axis) -> Expr | None:
     """Return the sum of a body as numbers times sums that wait for the row's peak alone.
 
     None where the body is none of a softmax, or waits for no more already.
@@ -53,32 +53,32 @@ def sum_in_parts(builder: "Builder", body: Term, axis: Axis) -> Term | None:
     return total
 
 
-def _waits_twice(body: Term, axis: Axis) -> bool:
+def _waits_twice(body: Expr, axis: Axis) -> bool:
     """Say whether a sum waits for a sum, which itself waits for a peak."""
-    found = [t for t in walk([body]) if isinstance(t, Reduced) and t.axis == axis]
+    found = [t for t in walk([body]) if isinstance(t, ReduceExpr) and t.axis == axis]
     if body.dtype is not Dtype.FLOAT32 or axis not in body.axes:
         return False
     return any(is_shifted_exponential(t.body, axis) for t in found if t.reducer is Reducer.SUM)
 
 
-def is_shifted_exponential(term: Term, axis: Axis) -> bool:
+def is_shifted_exponential(term: Expr, axis: Axis) -> bool:
     """Say whether a term is exp(x - peak), `peak` being the largest x along an axis."""
     if not isinstance(term, Apply) or term.op != ScalarOp.EXP:
         return False
     return is_from_peak(term.arguments[0], axis)
 
 
-def is_from_peak(term: Term, axis: Axis) -> bool:
+def is_from_peak(term: Expr, axis: Axis) -> bool:
     """Say whether a term is x - peak, `peak` being the largest x along an axis."""
     if not isinstance(term, Apply) or term.op != _DIFFERENCE:
         return False
     value, peak = term.arguments
-    if not isinstance(peak, Reduced) or peak.reducer is not Reducer.MAXIMUM:
+    if not isinstance(peak, ReduceExpr) or peak.reducer is not Reducer.MAXIMUM:
         return False
     return peak.axis == axis and peak.body is value
 
 
-def is_moment(reduced: Reduced) -> bool:
+def is_moment(reduced: ReduceExpr) -> bool:
     """Say whether a sum is one of distances from the peak, or of exponentials times a factor."""
     body = reduced.body
     if reduced.reducer is not Reducer.SUM or not isinstance(body, Apply):
@@ -93,21 +93,21 @@ def is_moment(reduced: Reduced) -> bool:
     return factor is exponential.operands[0] or not _waits(factor)
 
 
-def weight_of(moment: Reduced) -> Term | None:
+def weight_of(moment: ReduceExpr) -> Expr | None:
     """Return the exponentials of a moment, None where it is of distances alone."""
     assert isinstance(moment.body, Apply)
     is_weighted = not is_from_peak(moment.body, moment.axis)
     return moment.body.arguments[0] if is_weighted else None
 
 
-def peak_of(moment: Reduced) -> Term:
+def peak_of(moment: ReduceExpr) -> Expr:
     """Return the peak from which a moment is counted."""
     weight = weight_of(moment)
     distance = moment.body if weight is None else weight.operands[0]
     return distance.operands[1]
 
 
-def factor_of(moment: Reduced) -> Term | None:
+def factor_of(moment: ReduceExpr) -> Expr | None:
     """Return what multiplies the exponentials of a moment, None where it is the distance."""
     weight = weight_of(moment)
     if weight is None:
@@ -116,11 +116,11 @@ def factor_of(moment: Reduced) -> Term | None:
     return None if factor is weight.operands[0] else factor
 
 
-def _waits(term: Term) -> bool:
-    return any(isinstance(t, Reduced) for t in walk([term]))
+def _waits(term: Expr) -> bool:
+    return any(isinstance(t, ReduceExpr) for t in walk([term]))
 
 
-def _weighted(builder: "Builder", part: Part, axis: Axis) -> Term:
+def _weighted(builder: "Builder", part: Part, axis: Axis) -> Expr:
     varying = [t for t in (part.exponential, part.factor) if t is not None]
     if not varying:
         extent = builder.number(float(axis.extent), Dtype.FLOAT32)
@@ -139,7 +139,7 @@ class _Expansion:
     builder: "Builder"
     axis: Axis
 
-    def parts(self, term: Term) -> list[Part] | None:
+    def parts(self, term: Expr) -> list[Part] | None:
         """Return the parts that a term is the sum of, None where it is no such sum."""
         if self.axis not in term.axes:
             return [Part(term)]
@@ -177,7 +177,7 @@ class _Expansion:
             for part in first
         ]
 
-    def _scaled(self, parts: Sequence[Part], number: Term) -> list[Part]:
+    def _scaled(self, parts: Sequence[Part], number: Expr) -> list[Part]:
         return [Part(self._times(p.number, number), p.exponential, p.factor) for p in parts]
 
     def _product(self, one: Part, other: Part) -> Part | None:
@@ -192,19 +192,19 @@ class _Expansion:
             return None
         return Part(number, exponential, factor)
 
-    def _fits(self, exponential: Term, factor: Term) -> bool:
+    def _fits(self, exponential: Expr, factor: Expr) -> bool:
         """Say whether a factor is the exponential's own distance, or waits for nothing."""
         assert isinstance(exponential, Apply)
         return factor is exponential.arguments[0] or not _waits(factor)
 
-    def _times(self, one: Term, other: Term) -> Term:
+    def _times(self, one: Expr, other: Expr) -> Expr:
         for number, rest in ((one, other), (other, one)):
             if number is self._number(1.0):
                 return rest
         return self._apply(_PRODUCT, one, other)
 
-    def _apply(self, op: str, *arguments: Term) -> Term:
+    def _apply(self, op: str, *arguments: Expr) -> Expr:
         return self.builder.apply(op, Dtype.FLOAT32, "product", *arguments)
 
-    def _number(self, value: float) -> Term:
+    def _number(self, value: float) -> Expr:
         return self.builder.number(value, Dtype.FLOAT32)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.metal.kernel_ir.expression import Apply, Reduced, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Apply, Expr, ReduceExpr, Store, walk
 from kernelwright.metal.kernel_ir.scalar_op import propagates_nan
 from kernelwright.metal.lower.emit.accumulator import Team
 from kernelwright.metal.lower.emit.layout import Block, Line, surround
@@ -16,7 +16,7 @@ from kernelwright.metal.target.msl.spelling import function_name
 
 _LARGER = {False: "larger({0}, {1})", True: "metal::max({0}, {1})"}
 """By whether NaN may be dropped."""
-Pair = tuple[Reduced, Reduced]
+Pair = tuple[ReduceExpr, ReduceExpr]
 """A row's maximum, and the sum of its exponentials shifted by it."""
 
 
@@ -26,7 +26,7 @@ class PairNames:
 
     peak: str
     total: str
-    moments: tuple[tuple[Reduced, str], ...]
+    moments: tuple[tuple[ReduceExpr, str], ...]
     seen: str
     """Counts the elements, where a moment is of distances alone; empty otherwise."""
     drops_nan: bool
@@ -152,7 +152,7 @@ def _always_summed(pair: Pair, stores: Sequence[Store]) -> bool:
     return all(_carries_nan(store.value, pair) for store in stores)
 
 
-def _carries_nan(root: Term, pair: Pair) -> bool:
+def _carries_nan(root: Expr, pair: Pair) -> bool:
     peak, total = pair
     carriers, depends = {total.number}, False
     for term in walk([root], {peak.number, total.number}):

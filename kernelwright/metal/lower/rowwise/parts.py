@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.metal.kernel_ir.expression import Choose, Reducer, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Reducer, Store, Switch, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.term.reduction import folded
@@ -66,7 +66,7 @@ def _joined_parts(graph: Graph, node: Node, length: int) -> Parts | None:
 def is_straight(stores: Sequence[Store]) -> bool:
     """Say whether no element chooses between parts any more."""
     terms = walk([s.value for s in stores])
-    chosen = [a for t in terms if isinstance(t, Choose) for a in t.place.axes]
+    chosen = [a for t in terms if isinstance(t, Switch) for a in t.place.axes]
     return all(axis.name != REDUCED_AXIS for axis in chosen)
 
 
@@ -85,9 +85,9 @@ class PartBuilder(Builder):
 
     def visited(
         self, reducer: Reducer, source: ValueId, axes: tuple[int, ...], places: Coordinates
-    ) -> tuple[Term, Axis]:
+    ) -> tuple[Expr, Axis]:
         """Return the elements of all parts, joined, and the axis that they are reduced over."""
-        bodies: list[Term] = []
+        bodies: list[Expr] = []
         for part in range(self.parts.count):
             self._part = part
             body, axis = self.along(source, axes, places)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from kernelwright.metal.kernel_ir.expression import (
     Apply,
-    Place,
-    Ranked,
-    Reduced,
+    Expr,
+    IndexValue,
+    OrderStat,
+    ReduceExpr,
     Store,
-    Term,
     always,
     walk,
 )
@@ -24,12 +24,12 @@ class Loop:
     """One walk over a row, that reduces, or writes outputs."""
 
     axis: Axis
-    reduced: tuple[Reduced, ...] = ()
-    online: tuple[tuple[Reduced, Reduced], ...] = ()
+    reduced: tuple[ReduceExpr, ...] = ()
+    online: tuple[tuple[ReduceExpr, ReduceExpr], ...] = ()
     """(maximum, sum of shifted exponentials) found together."""
-    moments: tuple[tuple[Reduced, Reduced], ...] = ()
+    moments: tuple[tuple[ReduceExpr, ReduceExpr], ...] = ()
     """(maximum, sum of shifted exponentials times a factor) found with the pair of that maximum."""
-    ranked: tuple[Ranked, ...] = ()
+    ranked: tuple[OrderStat, ...] = ()
     """Elements and places of one ranking."""
     stores: tuple[Store, ...] = ()
 
@@ -39,7 +39,7 @@ class Loop:
         return not (self.reduced or self.online or self.ranked)
 
     @property
-    def roots(self) -> tuple[Term, ...]:
+    def roots(self) -> tuple[Expr, ...]:
         """What each step of the loop needs."""
         bodies = [r.body for r in (*self.reduced, *(peak for peak, _ in self.online))]
         bodies += [f for _, m in self.moments if (f := factor_of(m)) is not None]
@@ -49,9 +49,9 @@ class Loop:
 
 def loops(stores: Sequence[Store], *, online: bool) -> tuple[Loop, ...]:
     """Return the loops that compute `stores`, in order; stores of one element a row are not in."""
-    waiting = [t for t in walk([s.value for s in stores]) if isinstance(t, Reduced | Ranked)]
-    found = [t for t in waiting if isinstance(t, Reduced)]
-    ranked = [t for t in waiting if isinstance(t, Ranked)]
+    waiting = [t for t in walk([s.value for s in stores]) if isinstance(t, ReduceExpr | OrderStat)]
+    found = [t for t in waiting if isinstance(t, ReduceExpr)]
+    ranked = [t for t in waiting if isinstance(t, OrderStat)]
     pairs = {total: peak for peak, total in online_pairs(found)} if online else {}
     pairs |= {moment: peak for peak, moment in online_moments(found)} if online else {}
     levels = _levels(waiting, pairs)
@@ -75,14 +75,14 @@ def loops(stores: Sequence[Store], *, online: bool) -> tuple[Loop, ...]:
 
 
 def _waits(store: Store) -> bool:
-    return any(isinstance(t, Reduced | Ranked) for t in walk([store.value]))
+    return any(isinstance(t, ReduceExpr | OrderStat) for t in walk([store.value]))
 
 
 def _takes(loop: Loop, axis: Axis) -> bool:
     return loop.axis == axis and bool(loop.reduced or loop.online)
 
 
-def _reducing(axis: Axis, here: Sequence[Reduced], pairs: dict[Reduced, Reduced]) -> Loop:
+def _reducing(axis: Axis, here: Sequence[ReduceExpr], pairs: dict[ReduceExpr, ReduceExpr]) -> Loop:
     both = tuple((pairs[r], r) for r in here if r in pairs)
     paired = {r for pair in both for r in pair}
     moments = tuple(pair for pair in both if is_moment(pair[1]))
@@ -90,9 +90,9 @@ def _reducing(axis: Axis, here: Sequence[Reduced], pairs: dict[Reduced, Reduced]
     return Loop(axis, alone, tuple(p for p in both if p not in moments), moments)
 
 
-def _ranking(here: Sequence[Ranked]) -> list[Loop]:
+def _ranking(here: Sequence[OrderStat]) -> list[Loop]:
     """Return a loop for each row that is ranked from one end."""
-    groups: dict[tuple[int, Axis, bool], list[Ranked]] = {}
+    groups: dict[tuple[int, Axis, bool], list[OrderStat]] = {}
     for term in here:
         groups.setdefault((term.key.number, term.axis, term.is_largest_first), []).append(term)
     return [Loop(terms[0].axis, ranked=tuple(terms)) for terms in groups.values()]
@@ -104,24 +104,24 @@ def column_of(store: Store) -> Axis | None:
 
 
 def _levels(
-    found: Sequence[Reduced | Ranked], pairs: dict[Reduced, Reduced]
-) -> dict[Reduced | Ranked, int]:
-    levels: dict[Reduced | Ranked, int] = {}
+    found: Sequence[ReduceExpr | OrderStat], pairs: dict[ReduceExpr, ReduceExpr]
+) -> dict[ReduceExpr | OrderStat, int]:
+    levels: dict[ReduceExpr | OrderStat, int] = {}
     for term in found:
-        ahead = pairs.get(term, term) if isinstance(term, Reduced) else term
-        body = ahead.key if isinstance(ahead, Ranked) else ahead.body
-        below = [t for t in walk([body]) if isinstance(t, Reduced | Ranked)]
+        ahead = pairs.get(term, term) if isinstance(term, ReduceExpr) else term
+        body = ahead.key if isinstance(ahead, OrderStat) else ahead.body
+        below = [t for t in walk([body]) if isinstance(t, ReduceExpr | OrderStat)]
         levels[term] = max((levels[t] + 1 for t in below), default=0)
     return levels
 
 
-def kept_between(sequence: Sequence[Loop]) -> dict[int, tuple[Term, ...]]:
+def kept_between(sequence: Sequence[Loop]) -> dict[int, tuple[Expr, ...]]:
     """Return, for each loop by its place, the terms whose values a later loop reads again.
 
     A value that one arithmetic operation makes from kept ones is computed again instead.
     """
     made: dict[tuple[Axis, int], int] = {}
-    kept: dict[tuple[Axis, int], Term] = {}
+    kept: dict[tuple[Axis, int], Expr] = {}
     for place, loop in enumerate(sequence):
         fresh, demanded = _split(loop, made)
         for term in demanded:
@@ -129,16 +129,16 @@ def kept_between(sequence: Sequence[Loop]) -> dict[int, tuple[Term, ...]]:
                 kept[loop.axis, term.number] = term
         for term in fresh:
             made[loop.axis, term.number] = place
-    by_loop: dict[int, tuple[Term, ...]] = {}
+    by_loop: dict[int, tuple[Expr, ...]] = {}
     for key, term in kept.items():
         by_loop[made[key]] = (*by_loop.get(made[key], ()), term)
     return by_loop
 
 
-def _split(loop: Loop, made: dict[tuple[Axis, int], int]) -> tuple[list[Term], list[Term]]:
+def _split(loop: Loop, made: dict[tuple[Axis, int], int]) -> tuple[list[Expr], list[Expr]]:
     """Return what a loop computes itself, and what it could take from an earlier one."""
-    fresh: list[Term] = []
-    demanded: list[Term] = []
+    fresh: list[Expr] = []
+    demanded: list[Expr] = []
     earlier = {number for axis, number in made if axis == loop.axis}
     still = {t.number for t in walk(loop.roots) if loop.axis not in t.axes}
     certain = {t.number for t in always(loop.roots, earlier | still)}
@@ -150,13 +150,13 @@ def _split(loop: Loop, made: dict[tuple[Axis, int], int]) -> tuple[list[Term], l
     return fresh, demanded
 
 
-def _is_cheap(term: Term, axis: Axis, kept: dict[tuple[Axis, int], Term]) -> bool:
-    if isinstance(term, Place):
+def _is_cheap(term: Expr, axis: Axis, kept: dict[tuple[Axis, int], Expr]) -> bool:
+    if isinstance(term, IndexValue):
         return True
     if not isinstance(term, Apply) or not is_one_instruction(term.op, term.dtype):
         return False
     varying = [a for a in term.arguments if axis in a.axes]
-    return all((axis, a.number) in kept or isinstance(a, Place) for a in varying)
+    return all((axis, a.number) in kept or isinstance(a, IndexValue) for a in varying)
 
 
 def per_lane(axis: Axis, lanes: int, vector: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kernelwright.metal.kernel_ir.expression import Ranked, Term
+from kernelwright.metal.kernel_ir.expression import Expr, OrderStat
 from kernelwright.metal.lower.emit.accumulator import Team
 from kernelwright.metal.lower.emit.layout import Walk, surround
 from kernelwright.metal.lower.emit.run import Run
@@ -24,7 +24,7 @@ class Ranking:
     """
 
     writer: Writer
-    ranked: Sequence[Ranked]
+    ranked: Sequence[OrderStat]
     team: Team
     keys: str = ""
     """The register array that holds a lane's keys, with the place in it."""
@@ -42,7 +42,7 @@ class Ranking:
             self.writer.line(f"uint {self.names['places']}[{self.count}];")
 
     @property
-    def key(self) -> Term:
+    def key(self) -> Expr:
         """What elements are ordered by."""
         return self.ranked[0].key
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.kernel_ir.expression import Reduced, Reducer, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, ReduceExpr, Reducer, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, unflatten
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.rowwise.kernel import result_place, row_kernel
@@ -41,11 +41,11 @@ class _Partials(Builder):
     step: int = 1
     """From there to the next chunk's."""
     chunks: int = 1
-    seen: dict[int, Term] = field(default_factory=dict)
+    seen: dict[int, Expr] = field(default_factory=dict)
 
-    def reduce(self, wanted: Term) -> Term:
+    def reduce(self, wanted: Expr) -> Expr:
         """Return the reduction over the partial results in place of the whole one."""
-        assert isinstance(wanted, Reduced)
+        assert isinstance(wanted, ReduceExpr)
         if wanted.number not in self.seen:
             axis = Axis(REDUCED_AXIS, self.chunks)
             name = self.names[len(self.seen)]
@@ -98,13 +98,13 @@ def lower_split(
 
 def _chunk_reductions(
     graph: Graph, signature: Signature, row: Index, chunk: Index, chunks: int
-) -> list[Reduced]:
+) -> list[ReduceExpr]:
     builder = _Chunks(graph, signature.arrays, chunk=chunk, chunks=chunks)
     for value in graph.outputs:
         builder.element(value, unflatten(row, graph.types[value].shape))
-    found = [t for t in builder.terms.listed if isinstance(t, Reduced)]
+    found = [t for t in builder.terms.listed if isinstance(t, ReduceExpr)]
     for reduced in found:
-        if any(isinstance(t, Reduced) for t in walk([reduced.body])):
+        if any(isinstance(t, ReduceExpr) for t in walk([reduced.body])):
             raise UnsupportedError("a reduction that needs another one does not split.")
         if reduced.reducer not in _SPLITTABLE:
             raise UnsupportedError(f"{reduced.reducer} does not split into chunks yet.")

@@ -8,7 +8,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel
-from kernelwright.metal.kernel_ir.expression import Load, Ranked, Reduced, Store, walk
+from kernelwright.metal.kernel_ir.expression import Load, OrderStat, ReduceExpr, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.accumulator import joins_in_part
 from kernelwright.metal.lower.emit.run import PACKED
@@ -108,9 +108,9 @@ def _check(stores: Sequence[Store], schedule: Tiled) -> None:
     terms = list(walk([s.value for s in stores]))
     if schedule.lanes == 1:
         return
-    if any(isinstance(t, Ranked) for t in terms):
+    if any(isinstance(t, OrderStat) for t in terms):
         raise UnsupportedError("lanes that share a short row find no ranks; use lanes=1.")
-    found = [t for t in terms if isinstance(t, Reduced)]
+    found = [t for t in terms if isinstance(t, ReduceExpr)]
     if schedule.lanes not in (2, 4, 8, 16) or not all(map(joins_in_part, found)):
         raise UnsupportedError(f"{schedule.lanes} lanes do not join these reductions; use lanes=1.")
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.metal.kernel_ir.expression import Load, Store, Term, always, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, always, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.layout import Block, Line, Walk, span
 from kernelwright.metal.lower.emit.run import PACKED, Run, Span
@@ -100,7 +100,7 @@ class UnevenSpan(Span):
 
     rows: Uneven = field(kw_only=True)
 
-    def bind(self, writer: Writer, roots: Sequence[Term], stores: Iterable[Store]) -> list[Run]:
+    def bind(self, writer: Writer, roots: Sequence[Expr], stores: Iterable[Store]) -> list[Run]:
         """Let the writer reach what a loop's terms read and write through runs."""
         loads = [t for t in always(roots, writer.bound) if isinstance(t, Load)]
         runs = [self._load(writer, load) for load in loads if self._fits(writer, load)]

@@ -8,7 +8,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.kernel import Kernel
-from kernelwright.metal.kernel_ir.expression import Load, Scanned, Store, Term, walk
+from kernelwright.metal.kernel_ir.expression import Expr, Load, ScanExpr, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.emit.layout import Block, Line, surround
 from kernelwright.metal.lower.emit.run import Run, Span
@@ -103,7 +103,7 @@ def column_scan_stores(graph: Graph, signature: Signature, schedule: ColumnScan)
         term = builder.element(value, unflatten(place, type_.shape))
         stores.append(Store(name, place, term, type_.dtype))
     found = scanned(stores)
-    if any(isinstance(t, Scanned) for s in found for t in walk([s.body])):
+    if any(isinstance(t, ScanExpr) for s in found for t in walk([s.body])):
         raise UnsupportedError("a scan of a scan is not lowered yet; split the region there.")
     if len({s.is_reverse for s in found}) != 1:
         raise UnsupportedError("scans in both directions are not one kernel; split the region.")
@@ -131,7 +131,7 @@ class _ColumnScan:
     stores: Sequence[Store]
     schedule: ColumnScan
     shape: ScanShape
-    names: dict[Scanned, _Names] = field(default_factory=dict)
+    names: dict[ScanExpr, _Names] = field(default_factory=dict)
 
     @property
     def _tile(self) -> int:
@@ -164,7 +164,7 @@ class _ColumnScan:
             head.append("uint plane = thread_position_in_grid.z;")
         return "\n".join([*head, *writer.lines]) + "\n"
 
-    def _declare(self, scan: Scanned) -> None:
+    def _declare(self, scan: ScanExpr) -> None:
         writer, kind, vector = self.writer, kind_of(scan), self.schedule.vector
         fresh, word = writer.fresh, scan.scanner.value
         names = _Names(
@@ -256,5 +256,5 @@ class _ColumnScan:
         return runs
 
 
-def _has_scan(term: Term) -> bool:
-    return any(isinstance(t, Scanned) for t in walk([term]))
+def _has_scan(term: Expr) -> bool:
+    return any(isinstance(t, ScanExpr) for t in walk([term]))

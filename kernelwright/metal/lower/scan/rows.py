@@ -7,7 +7,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.kernel import Kernel
-from kernelwright.metal.kernel_ir.expression import Load, Scanned, Store, walk
+from kernelwright.metal.kernel_ir.expression import Load, ScanExpr, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, unflatten
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
@@ -97,7 +97,7 @@ def scan_stores(graph: Graph, signature: Signature, rows: int, columns: int) -> 
         term = builder.element(value, unflatten(place, type_.shape))
         stores.append(Store(name, place, term, type_.dtype))
     found = scanned(stores)
-    if any(isinstance(t, Scanned) for s in found for t in walk([s.body])):
+    if any(isinstance(t, ScanExpr) for s in found for t in walk([s.body])):
         raise UnsupportedError("a scan of a scan is not lowered yet; split the region there.")
     if len({s.is_reverse for s in found}) != 1:
         raise UnsupportedError("scans in both directions are not one kernel; split the region.")
@@ -121,7 +121,7 @@ class _Names:
 class _ScannedRows(Rows):
     """One scan kernel being written."""
 
-    names: dict[Scanned, _Names] = field(default_factory=dict)
+    names: dict[ScanExpr, _Names] = field(default_factory=dict)
 
     def write(self) -> str:
         """Return the kernel's body."""
@@ -149,7 +149,7 @@ class _ScannedRows(Rows):
     def _is_reverse(self) -> bool:
         return next(iter(self.names)).is_reverse
 
-    def _declare(self, scan: Scanned) -> None:
+    def _declare(self, scan: ScanExpr) -> None:
         writer, kind = self.writer, kind_of(scan)
         fresh = writer.fresh
         names = _Names(
@@ -240,7 +240,7 @@ class _ScannedRows(Rows):
                 inner.line(line)
         return runs
 
-    def _prefix(self, scan: Scanned, names: _Names) -> str:
+    def _prefix(self, scan: ScanExpr, names: _Names) -> str:
         word = word_of(scan)
         if self.team.simdgroups == 1:
             return f"simd_running_{word}({names.total}, {names.carry}, lane)"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kernelwright.metal.kernel_ir.expression import Scanned
+from kernelwright.metal.kernel_ir.expression import ScanExpr
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.running import bind_result, identity, kind_of, scanned, step_of
 from kernelwright.metal.lower.rowwise.body import Rows
@@ -34,7 +34,7 @@ class SequentialRows(Rows):
             self._step({s: t for s, t in totals.items() if not s.is_inclusive})
         return "\n".join([*self._head(), *writer.lines]) + "\n"
 
-    def _step(self, totals: dict[Scanned, str]) -> None:
+    def _step(self, totals: dict[ScanExpr, str]) -> None:
         """Take the element where the thread stands into some running values."""
         self.writer.prepare([scan.body for scan in totals])
         for scan, total in totals.items():

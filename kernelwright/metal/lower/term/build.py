@@ -14,8 +14,15 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.top_k import ranked_values
-from kernelwright.metal.kernel_ir.expression import Literal, Reducer, Scanner, Term, Terms, computed
-from kernelwright.metal.kernel_ir.index import Axis, Dynamic, Index, flatten, unflatten
+from kernelwright.metal.kernel_ir.expression import (
+    Expr,
+    ExprTable,
+    Literal,
+    Reducer,
+    Scanner,
+    computed,
+)
+from kernelwright.metal.kernel_ir.index import Axis, Index, Indirect, flatten, unflatten
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp, is_identity
 from kernelwright.metal.lower.term.compared import compared_values, rounded_product
 from kernelwright.metal.lower.term.indexing import INDEXED
@@ -53,14 +60,14 @@ class Builder:
 
     graph: Graph
     arrays: dict[ValueId, str]
-    terms: Terms = field(default_factory=Terms)
+    terms: ExprTable = field(default_factory=ExprTable)
     spells_out: bool = False
     """True where a reduction over few elements is the expression that joins them."""
-    made: dict[tuple[ValueId, Coordinates], Term] = field(default_factory=dict)
+    made: dict[tuple[ValueId, Coordinates], Expr] = field(default_factory=dict)
     arms: list[tuple[Index, int, int]] = field(default_factory=list)
     """The arms of choices that are being built: places, with where each begins and stops."""
 
-    def element(self, value: ValueId, coordinates: Coordinates) -> Term:
+    def element(self, value: ValueId, coordinates: Coordinates) -> Expr:
         """Return the term of one element.
 
         Raises:
@@ -73,7 +80,7 @@ class Builder:
             self.made[key] = self._make(value, places)
         return self.made[key]
 
-    def _make(self, value: ValueId, places: Coordinates) -> Term:
+    def _make(self, value: ValueId, places: Coordinates) -> Expr:
         type_ = self.graph.types[value]
         if value in self.arrays:
             offset = flatten(places, type_.shape)
@@ -95,7 +102,7 @@ class Builder:
             return INDEXED[node.op](self, node, call, places)
         raise UnsupportedError(f"{node.op} cannot be part of a fused kernel yet; leave it to MLX.")
 
-    def _constant(self, value: ValueId) -> Term:
+    def _constant(self, value: ValueId) -> Expr:
         constant = self.graph.constant_of[value]
         if constant.type.size != 1:
             raise UnsupportedError(
@@ -105,11 +112,11 @@ class Builder:
         dtype = computed(constant.type.dtype)
         return self.terms.literal(literal(constant.array.reshape(-1)[0].item(), dtype), dtype)
 
-    def number(self, value: float, dtype: Dtype) -> Term:
+    def number(self, value: float, dtype: Dtype) -> Expr:
         """Return a literal."""
         return self.terms.literal(literal(value, dtype), dtype)
 
-    def _elementwise(self, node: Node, places: Coordinates) -> Term:
+    def _elementwise(self, node: Node, places: Coordinates) -> Expr:
         operands = tuple(self.element(v, places) for v in node.inputs)
         stored = self.graph.types[node.outputs[0]].dtype
         result = computed(stored)
@@ -144,12 +151,12 @@ class Builder:
             for node in self.graph.nodes
         )
 
-    def _cast(self, operand: Term, result: Dtype) -> Term:
+    def _cast(self, operand: Expr, result: Dtype) -> Expr:
         return self.apply(ScalarOp.CONVERT, result, "converted", operand)
 
     def apply(
-        self, op: str, dtype: Dtype, name: str, *operands: Term, is_fast: bool = False
-    ) -> Term:
+        self, op: str, dtype: Dtype, name: str, *operands: Expr, is_fast: bool = False
+    ) -> Expr:
         """Return an op over terms; one that changes nothing is its operand."""
         first, last = operands[0], (op, text_of(operands[-1]))
         if is_identity(op, operands[-1].dtype, dtype) or last in NEUTRAL:
@@ -195,7 +202,7 @@ class Builder:
         known = ((place.at(column, value).constant, low, stop) for place, low, stop in self.arms)
         return all(place is None or low <= place < stop for place, low, stop in known)
 
-    def _scan(self, node: Node, call: Call, places: Coordinates) -> Term:
+    def _scan(self, node: Node, call: Call, places: Coordinates) -> Expr:
         """Return a running value; a kernel reads it only at the place that it visits."""
         along = call.integer("axis") % len(places)
         axis = Axis(REDUCED_AXIS, self.graph.types[node.inputs[0]].shape[along])
@@ -216,19 +223,19 @@ class Builder:
         axis = Axis(REDUCED_AXIS, length)
         return Index.of(axis), axis
 
-    def reduce(self, wanted: Term) -> Term:
+    def reduce(self, wanted: Expr) -> Expr:
         """Return what stands for a reduction: itself, unless somebody computed a part of it."""
         return wanted
 
     def visited(
         self, reducer: Reducer, source: ValueId, axes: tuple[int, ...], places: Coordinates
-    ) -> tuple[Term, Axis]:
+    ) -> tuple[Expr, Axis]:
         """Return what each step of a reduction takes in, and the axis of the steps."""
         return self.along(source, axes, places)
 
     def along(
         self, source: ValueId, axes: tuple[int, ...], places: Coordinates
-    ) -> tuple[Term, Axis]:
+    ) -> tuple[Expr, Axis]:
         """Return the element of `source` that a reduction over `axes` visits, and its axis."""
         shape = self.graph.types[source].shape
         visit, axis = self.reduced_axis(math.prod(shape[a] for a in axes))
@@ -241,7 +248,7 @@ class Builder:
         visited = tuple(inner.get(i, place) for i, place in enumerate(places))
         return self.element(source, visited), axis
 
-    def dynamic(self, term: Term, extent: int) -> Index:
+    def dynamic(self, term: Expr, extent: int) -> Index:
         """Return a computed place below `extent`; a negative one counts from the end.
 
         Raises:
@@ -255,9 +262,9 @@ class Builder:
                 )
             return Index.of(place % extent)
         term = self.from_end(term, extent)
-        return Index(((Dynamic(term.number, extent, term.axes), 1),))
+        return Index(((Indirect(term.number, extent, term.axes), 1),))
 
-    def from_end(self, term: Term, extent: int) -> Term:
+    def from_end(self, term: Expr, extent: int) -> Expr:
         """Return a computed place counted from the beginning; a negative one is from the end."""
         if not term.dtype.value.startswith("int"):
             return term

@@ -5,7 +5,7 @@ import math
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.metal.kernel_ir.expression import Literal, Load, Term
+from kernelwright.metal.kernel_ir.expression import Expr, Literal, Load
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 
 _COMPARING = frozenset({"max", "min", "softmax", "logsumexp"})
@@ -24,7 +24,7 @@ def compared_values(graph: Graph) -> frozenset[ValueId]:
     return frozenset(compared)
 
 
-def rounded_product(op: str, *factors: Term) -> ScalarOp | None:
+def rounded_product(op: str, *factors: Expr) -> ScalarOp | None:
     """Return the op of a product that compilers may not make a part of what reads it.
 
     In `exp(x * w - maximum)` they fuse the product with the difference, where it keeps digits that
@@ -37,7 +37,7 @@ def rounded_product(op: str, *factors: Term) -> ScalarOp | None:
     return _PRODUCTS[op] if sum(digits) > _DIGITS_OF_FLOAT else None
 
 
-def _digits(term: Term) -> int:
+def _digits(term: Expr) -> int:
     """Return how many binary digits a term's numbers have at most."""
     if isinstance(term, Load):
         return _DIGITS.get(term.stored, _DIGITS_OF_FLOAT)

@@ -9,7 +9,7 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING
-from kernelwright.metal.kernel_ir.expression import Ranked, Term, computed
+from kernelwright.metal.kernel_ir.expression import Expr, OrderStat, computed
 from kernelwright.metal.kernel_ir.index import Index, moved, within
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.pointwise.window import window_sum
@@ -19,11 +19,11 @@ from kernelwright.metal.lower.term.view import Coordinates
 if TYPE_CHECKING:
     from kernelwright.metal.lower.term.build import Builder
 
-Maker = Callable[["Builder", Node, Call, Coordinates], Term]
+Maker = Callable[["Builder", Node, Call, Coordinates], Expr]
 """Returns the element at some coordinates of an op's result."""
 
 
-def _arange(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _arange(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     dtype = computed(builder.graph.types[node.outputs[0]].dtype)
     start, step = call.number("start"), call.number("step")
     place = builder.apply(ScalarOp.CONVERT, dtype, "place", builder.terms.place(places[0]))
@@ -35,7 +35,7 @@ def _arange(builder: "Builder", node: Node, call: Call, places: Coordinates) -> 
     return builder.apply(ScalarOp.ADD, dtype, "place", place, builder.number(start, dtype))
 
 
-def _dequantize(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _dequantize(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     """Return a digit of a packed word, scaled and moved as its group says."""
     packed, scales, biases = node.inputs
     bits, (*lead, column) = call.integer("bits"), places
@@ -52,7 +52,7 @@ def _dequantize(builder: "Builder", node: Node, call: Call, places: Coordinates)
 
 def _digit(
     builder: "Builder", packed: ValueId, lead: Sequence[Index], first: Index, bits: int
-) -> Term:
+) -> Expr:
     """Return the digit that begins at bit `first` of a row of packed words."""
     word = builder.element(packed, (*lead, first // 32))
     shift = builder.terms.place(first % 32)
@@ -65,12 +65,12 @@ def _digit(
     return builder.apply(ScalarOp.BITWISE_AND, Dtype.UINT32, "digit", moved, mask)
 
 
-def _gather_axis(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _gather_axis(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     source, index = node.inputs
     axis = call.integer("axis")
     extent = builder.graph.types[source].shape[axis]
     chosen = builder.element(index, places)
-    if isinstance(chosen, Ranked) and chosen.is_place and axis == len(places) - 1:
+    if isinstance(chosen, OrderStat) and chosen.is_place and axis == len(places) - 1:
         visited = builder.element(source, (*places[:-1], Index.of(chosen.axis)))
         if (known := _ranked_element(builder, chosen, visited)) is not None:
             return known
@@ -78,7 +78,7 @@ def _gather_axis(builder: "Builder", node: Node, call: Call, places: Coordinates
     return builder.element(source, tuple(place if i == axis else p for i, p in enumerate(places)))
 
 
-def _ranked_element(builder: "Builder", chosen: Ranked, visited: Term) -> Term | None:
+def _ranked_element(builder: "Builder", chosen: OrderStat, visited: Expr) -> Expr | None:
     """Return what stands at a ranked place, if it is the key itself, or its opposite."""
     is_opposite = (
         builder.terms.apply(ScalarOp.NEGATIVE, visited.dtype, "opposite", visited) is chosen.key
@@ -99,7 +99,7 @@ def _ranked_element(builder: "Builder", chosen: Ranked, visited: Term) -> Term |
     )
 
 
-def _sorted_slice(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _sorted_slice(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     """Return the element of a rank, or its place, counted from the nearer end of its row."""
     rank = places[-1].constant
     if rank is None:
@@ -119,7 +119,7 @@ def _sorted_slice(builder: "Builder", node: Node, call: Call, places: Coordinate
     )
 
 
-def _gather(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _gather(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     source, *indices = node.inputs
     shape = builder.graph.types[source].shape
     lead = len(places) - len(shape)
@@ -131,11 +131,11 @@ def _gather(builder: "Builder", node: Node, call: Call, places: Coordinates) -> 
     return builder.element(source, tuple(windows))
 
 
-def _concatenate(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _concatenate(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     axis, stop = call.integer("axis"), 0
     first, last = places[axis].bounds
     edges: list[int] = []
-    arms: list[Term] = []
+    arms: list[Expr] = []
     for value in node.inputs:
         start, stop = stop, stop + builder.graph.types[value].shape[axis]
         if stop <= first or start > last:
@@ -147,7 +147,7 @@ def _concatenate(builder: "Builder", node: Node, call: Call, places: Coordinates
     return builder.terms.choose(places[axis], edges[:-1], arms)
 
 
-def _pad(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _pad(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     source, fill = node.inputs
     shape, inside = builder.graph.types[source].shape, places
     sides = list(zip(call.integers("axes"), call.integers("low"), strict=True))
@@ -166,7 +166,7 @@ def _pad(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Ter
     return term
 
 
-def _slice_update(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _slice_update(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     whole, part = node.inputs
     shape = builder.graph.types[whole].shape
     spans = [range(*p.indices(n)) for p, n in zip(slices(call), shape, strict=True)]
@@ -200,7 +200,7 @@ def _upwards(span: range) -> tuple[int, int, int]:
     return rising.start, max(rising.start, rising.stop), rising.step
 
 
-def _scatter_axis(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _scatter_axis(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     """Return what one place of a row was given, or what stands elsewhere."""
     whole, index, part = node.inputs
     axis = call.integer("axis")
@@ -219,7 +219,7 @@ def _scatter_axis(builder: "Builder", node: Node, call: Call, places: Coordinate
     return builder.apply(ScalarOp.SELECT, given.dtype, "choice", is_given, given, kept)
 
 
-def _combined(builder: "Builder", node: Node, kept: Term, given: Term) -> Term:
+def _combined(builder: "Builder", node: Node, kept: Expr, given: Expr) -> Expr:
     """Return an update as it is joined with what stands at its place."""
     op = COMBINING.get(str(node.attribute("reduce")))
     if op is None:

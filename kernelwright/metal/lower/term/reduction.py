@@ -8,7 +8,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.metal.family.top_k import is_written_out
-from kernelwright.metal.kernel_ir.expression import Reducer, Term, computed
+from kernelwright.metal.kernel_ir.expression import Expr, Reducer, computed
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.rowwise.moment import sum_in_parts
@@ -35,7 +35,7 @@ _COMBINING = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum",
 """Which binary op a reduction of few elements is made of."""
 
 
-def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     """Return what a reduction gives at a place of its result."""
     source = node.inputs[0]
     result = computed(builder.graph.types[node.outputs[0]].dtype)
@@ -64,7 +64,7 @@ def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -
     return builder.reduce(builder.terms.reduced(reducer, body, axis, dtype=result, name=name))
 
 
-def _largest_magnitude(builder: "Builder", body: Term, axis: Axis) -> Term:
+def _largest_magnitude(builder: "Builder", body: Expr, axis: Axis) -> Expr:
     """Return the largest of what has no sign: in the order of its bits, in which NaN comes last."""
     bits = builder.apply(ScalarOp.BITCAST, Dtype.UINT32, "bits", body)
     largest = builder.reduce(
@@ -73,7 +73,7 @@ def _largest_magnitude(builder: "Builder", body: Term, axis: Axis) -> Term:
     return builder.apply(ScalarOp.BITCAST, Dtype.FLOAT32, "maximum", largest)
 
 
-def _written_out(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+def _written_out(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
     """Return a reduction of few elements as the expression that it is."""
     source, dtype = node.inputs[0], computed(builder.graph.types[node.outputs[0]].dtype)
     count = builder.graph.types[source].shape[-1]
@@ -97,7 +97,7 @@ def is_short(graph: Graph, node: Node) -> bool:
 
 def _spelled_out(
     builder: "Builder", node: Node, call: Call, axes: tuple[int, ...], places: Coordinates
-) -> Term:
+) -> Expr:
     """Return a reduction over any axes as the expression that it is."""
     shape = builder.graph.types[node.inputs[0]].shape
     steps = itertools.product(*(range(shape[axis]) for axis in axes))
@@ -109,7 +109,7 @@ def _spelled_out(
     return _combined(builder, node, call, parts)
 
 
-def _combined(builder: "Builder", node: Node, call: Call, parts: Sequence[Term]) -> Term:
+def _combined(builder: "Builder", node: Node, call: Call, parts: Sequence[Expr]) -> Expr:
     combined = folded(builder, _COMBINING[node.op], parts)
     if node.op == "mean":
         divisor = builder.number(mean_divisor(call), combined.dtype)
@@ -117,7 +117,7 @@ def _combined(builder: "Builder", node: Node, call: Call, parts: Sequence[Term])
     return combined
 
 
-def folded(builder: "Builder", op: str, parts: Sequence[Term]) -> Term:
+def folded(builder: "Builder", op: str, parts: Sequence[Expr]) -> Expr:
     """Return parts joined by a binary op, from left to right."""
     joined, *rest = parts
     for part in rest:
@@ -129,7 +129,7 @@ def folded(builder: "Builder", op: str, parts: Sequence[Term]) -> Term:
 
 def _exponential(
     builder: "Builder", source: ValueId, places: Coordinates, *, drops_nan: bool
-) -> tuple[Term, Term, Term | None]:
+) -> tuple[Expr, Expr, Expr | None]:
     """Return (shifted exponential at `places`, its sum over the last axis, the maximum).
 
     There is no maximum where the values were shifted by it before: it would be 0.
@@ -151,21 +151,21 @@ def _exponential(
     return _shifted(builder, builder.element(source, places), peak), total, peak
 
 
-def _exponential_total(builder: "Builder", body: Term, axis: Axis) -> Term:
+def _exponential_total(builder: "Builder", body: Expr, axis: Axis) -> Expr:
     return builder.terms.reduced(Reducer.SUM, body, axis, dtype=Dtype.FLOAT32, name="total")
 
 
-def _exponential_of(builder: "Builder", value: Term) -> Term:
+def _exponential_of(builder: "Builder", value: Expr) -> Expr:
     is_fast = not stores_floats(builder.graph)
     return builder.apply(ScalarOp.EXP, Dtype.FLOAT32, "exponential", value, is_fast=is_fast)
 
 
-def _shifted(builder: "Builder", value: Term, peak: Term) -> Term:
+def _shifted(builder: "Builder", value: Expr, peak: Expr) -> Expr:
     difference = builder.apply(ScalarOp.SUBTRACT, Dtype.FLOAT32, "difference", value, peak)
     return _exponential_of(builder, difference)
 
 
-def _softmax(builder: "Builder", source: ValueId, places: Coordinates) -> Term:
+def _softmax(builder: "Builder", source: ValueId, places: Coordinates) -> Expr:
     # A NaN reaches the sum, and with it the whole row; a maximum that others ask for keeps it.
     others = ("logsumexp", "max")
     is_alone = not any(node.op in others for node in builder.graph.nodes)
@@ -175,7 +175,7 @@ def _softmax(builder: "Builder", source: ValueId, places: Coordinates) -> Term:
     return builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "probability", exponential, scale)
 
 
-def _logsumexp(builder: "Builder", source: ValueId, places: Coordinates) -> Term:
+def _logsumexp(builder: "Builder", source: ValueId, places: Coordinates) -> Expr:
     _, total, peak = _exponential(builder, source, places, drops_nan=False)
     if peak is None:
         return builder.apply(ScalarOp.LOG, Dtype.FLOAT32, "logsumexp", total)

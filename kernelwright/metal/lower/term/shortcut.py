@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.kernel_ir.expression import Apply, Literal, Place, Reduced, Reducer, Term
+from kernelwright.metal.kernel_ir.expression import (
+    Apply,
+    Expr,
+    IndexValue,
+    Literal,
+    ReduceExpr,
+    Reducer,
+)
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 
@@ -19,12 +26,12 @@ NEUTRAL = frozenset(
 """Expressions with the number that makes them their first operand."""
 
 
-def is_place(term: Term) -> bool:
+def is_place(term: Expr) -> bool:
     """Say whether a term is a place in an array: never -0, so that adding 0 changes nothing."""
-    return isinstance(term, Apply) and isinstance(term.arguments[0], Place)
+    return isinstance(term, Apply) and isinstance(term.arguments[0], IndexValue)
 
 
-def text_of(term: Term) -> str:
+def text_of(term: Expr) -> str:
     """Return a number's text, nothing for other terms."""
     return term.text if isinstance(term, Literal) else ""
 
@@ -32,25 +39,25 @@ def text_of(term: Term) -> str:
 _SHORT_POWERS = {"2.0f": ScalarOp.SQUARE, "3.0f": ScalarOp.CUBE}
 
 
-def short_power(exponent: Term) -> ScalarOp | None:
+def short_power(exponent: Expr) -> ScalarOp | None:
     """Return the product that a small power is."""
     if not isinstance(exponent, Literal) or not exponent.dtype.is_float:
         return None
     return _SHORT_POWERS.get(exponent.text)
 
 
-def is_shifted(body: Term, axis: Axis) -> bool:
+def is_shifted(body: Expr, axis: Axis) -> bool:
     """Say whether a value had the maximum over `axis` taken from it already."""
     match body:
         case Apply(
             op=ScalarOp.SUBTRACT,
-            arguments=(shifted, Reduced(reducer=Reducer.MAXIMUM, body=inner, axis=over)),
+            arguments=(shifted, ReduceExpr(reducer=Reducer.MAXIMUM, body=inner, axis=over)),
         ):
             return shifted is inner and over == axis
     return False
 
 
-def is_magnitude(body: Term) -> bool:
+def is_magnitude(body: Expr) -> bool:
     """Say whether a value is a float without its sign."""
     match body:
         case Apply(op=ScalarOp.ABS, dtype=Dtype.FLOAT32):
@@ -58,7 +65,7 @@ def is_magnitude(body: Term) -> bool:
     return False
 
 
-def mean_name(body: Term) -> str:
+def mean_name(body: Expr) -> str:
     """Name a mean after what it averages."""
     match body:
         case Apply(op=ScalarOp.SQUARE, arguments=(Apply(op=ScalarOp.SUBTRACT),)):
@@ -70,7 +77,7 @@ def mean_name(body: Term) -> str:
     return "mean"
 
 
-def shorter(builder: "Builder", op: str, operands: Sequence[Term], stored: Dtype) -> Term | None:
+def shorter(builder: "Builder", op: str, operands: Sequence[Expr], stored: Dtype) -> Expr | None:
     """Return what takes fewer instructions than an op, and differs by a rounding of float.
 
     `stored` is the dtype of 16 bits to which MLX rounds the result.
@@ -97,7 +104,7 @@ def shorter(builder: "Builder", op: str, operands: Sequence[Term], stored: Dtype
     return None
 
 
-def shared_quotient(builder: "Builder", dividend: Term, divisor: Term) -> Term | None:
+def shared_quotient(builder: "Builder", dividend: Expr, divisor: Expr) -> Expr | None:
     """Return a float quotient by what a row shares: exact, with one division for the row."""
     if divisor.dtype is not Dtype.FLOAT32 or not _is_still_along_row(divisor, dividend):
         return None
@@ -111,11 +118,11 @@ def shared_quotient(builder: "Builder", dividend: Term, divisor: Term) -> Term |
     )
 
 
-def _is_still_along_row(term: Term, other: Term) -> bool:
+def _is_still_along_row(term: Expr, other: Expr) -> bool:
     return any(axis.name == "column" for axis in other.axes - term.axes)
 
 
-def _doubled_sigmoid(builder: "Builder", term: Term) -> Term:
+def _doubled_sigmoid(builder: "Builder", term: Expr) -> Expr:
     """Return 1 + tanh(x) as 2 sigmoid(2 x)."""
     two = builder.number(2.0, Dtype.FLOAT32)
     factors = [*_factors(term), two]
@@ -126,7 +133,7 @@ def _doubled_sigmoid(builder: "Builder", term: Term) -> Term:
     return builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "sum", share, two)
 
 
-def _with_one_number(builder: "Builder", factors: Sequence[Term]) -> Term | None:
+def _with_one_number(builder: "Builder", factors: Sequence[Expr]) -> Expr | None:
     """Return the product of factors of which several are numbers; None where at most one is."""
     numbers = [_value(f) for f in factors if isinstance(f, Literal)]
     others = [f for f in factors if not isinstance(f, Literal)]
@@ -139,7 +146,7 @@ def _with_one_number(builder: "Builder", factors: Sequence[Term]) -> Term | None
     return result
 
 
-def _factors(term: Term) -> list[Term]:
+def _factors(term: Expr) -> list[Expr]:
     match term:
         case Apply(op=ScalarOp.MULTIPLY, arguments=(left, right)):
             return [*_factors(left), *_factors(right)]
@@ -150,6 +157,6 @@ def _is_divisor(text: str) -> bool:
     return text[-1:] == "f" and float(text[:-1]) != 0
 
 
-def _value(term: Term) -> float:
+def _value(term: Expr) -> float:
     text = text_of(term)
     return float(text[:-1]) if text[-1] == "f" else float(text.replace("INFINITY", "inf"))

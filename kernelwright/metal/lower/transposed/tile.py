@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.kernel_ir.expression import Load, Reduced, Store, always
+from kernelwright.metal.kernel_ir.expression import Load, ReduceExpr, Store, always
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.emit.run import PACKED
 from kernelwright.metal.lower.pointwise.kernel import merged_extents
@@ -114,7 +114,7 @@ def _stores(
         term = builder.element(value, unflatten(place, type_.shape))
         stores.append(Store(name, place, term, type_.dtype))
     for term in always([s.value for s in stores]):
-        if isinstance(term, Reduced):
+        if isinstance(term, ReduceExpr):
             raise UnsupportedError(f"a {term.reducer} is no elementwise operation.")
     return stores
 
