@@ -11,7 +11,9 @@ import pytest
 from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
 from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.runtime.models.choosing import choose
-from kernelwright.runtime.models.install import optimize_model, restore_model
+from kernelwright.runtime.models.install import Installation, optimize_model, restore_model
+from kernelwright.runtime.models.route import ROPE
+from kernelwright.runtime.models.site import site_of
 from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.workload import record_generation
 from kernelwright.runtime.server import KernelServer
@@ -92,6 +94,20 @@ def test_a_kernel_from_elsewhere_serves_after_it_has_passed_here(store: str) -> 
     assert all(row[2] for row in rows), rows
     assert {row[0] for row in rows} == {"simulator"}
     restore_model(model)
+
+
+def test_rotary_embeddings_are_tried_with_what_stands_around_them(store: str) -> None:
+    """Until then the call computes them op by op: MLX's kernel would not show what they read."""
+    model = build_model(CONFIG)
+    expected = decode(model, 6)[0]
+    optimize_model(model, KernelServer(store, "simulator"))
+    assert decode(model, 6)[0] == expected
+    assert decode(model, 6)[0] == expected
+    site = site_of(model)
+    assert site is not None
+    assert isinstance(site.owner, Installation)
+    found = [plan for plan in site.owner._plans.values() if plan is not None]
+    assert any(ROPE in plan.parts and not plan.is_untried for plan in found)
 
 
 def test_the_store_remembers_what_was_tried(store: str) -> None:
