@@ -18,8 +18,9 @@ from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import have_values
 from kernelwright.runtime.first_use import Offer
 from kernelwright.runtime.models.nest import Ref, leaves
+from kernelwright.runtime.models.recorded import OpaqueCall, Trace
 from kernelwright.runtime.models.rotary import counted
-from kernelwright.runtime.models.trace import TRACING, OpaqueCall, Trace
+from kernelwright.runtime.models.trace import TRACING
 from kernelwright.runtime.server import KernelServer
 
 CAPACITIES = (256, 512, 768, 1024, 2048, 4096, 8192)

@@ -13,6 +13,7 @@ from kernelwright.runtime.guard import Surroundings
 from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.nest import Key, array_types, call_key, without_sizes
 from kernelwright.runtime.models.paying import Arm, Placed, StepTrial
+from kernelwright.runtime.models.recorded import Results, Trace, result_types
 from kernelwright.runtime.models.route import Plan, bind, make_plan
 from kernelwright.runtime.models.shadow import rotates
 from kernelwright.runtime.models.site import (
@@ -25,7 +26,7 @@ from kernelwright.runtime.models.site import (
     site_of,
     uninstall,
 )
-from kernelwright.runtime.models.trace import Results, Trace, result_types, trace_call
+from kernelwright.runtime.models.trace import trace_call
 from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import all_modules, own_class, structure, submodules
 from kernelwright.runtime.server import KernelServer

@@ -17,9 +17,9 @@ from kernelwright.ir.trace.replay import to_mlx_dtype
 from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import Flat, have_values, with_derivatives_of
 from kernelwright.runtime.models.nest import Ref, leaves
+from kernelwright.runtime.models.recorded import OpaqueCall, Trace
 from kernelwright.runtime.models.segment import Segment
 from kernelwright.runtime.models.straight_line import StraightLine, place_name
-from kernelwright.runtime.models.trace import OpaqueCall, Trace
 from kernelwright.runtime.models.translated import FunctionTrial
 from kernelwright.runtime.server import Service
 

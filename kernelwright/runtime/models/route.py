@@ -23,10 +23,10 @@ from kernelwright.runtime.models.cached_attention import (
 from kernelwright.runtime.models.first_use import FirstUse
 from kernelwright.runtime.models.joined import Block, Joined, Unit, is_joined
 from kernelwright.runtime.models.nest import Ref, leaves
+from kernelwright.runtime.models.recorded import OpaqueCall, Trace
 from kernelwright.runtime.models.rotary import StaleError
 from kernelwright.runtime.models.segment import Segment, segments_of
 from kernelwright.runtime.models.straight_line import Run, StraightLine, place_name
-from kernelwright.runtime.models.trace import OpaqueCall, Trace
 from kernelwright.runtime.models.translated import FunctionTrial
 from kernelwright.runtime.models.tree import at
 from kernelwright.runtime.server import KernelServer, Service

@@ -7,7 +7,7 @@ from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.plan import with_own_copies
 from kernelwright.runtime.models.nest import Ref, leaves
-from kernelwright.runtime.models.trace import Trace
+from kernelwright.runtime.models.recorded import Trace
 
 
 @dataclass(frozen=True)

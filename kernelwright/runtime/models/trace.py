@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -12,14 +11,24 @@ from mlx.nn.layers.base import Module
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.runtime.models.call_order import In, Out, State, reordered
 from kernelwright.runtime.models.nest import (
-    Key,
     Ref,
     array_types,
     is_array,
     is_fixed,
     leaves,
     map_leaves,
+)
+from kernelwright.runtime.models.recorded import (
+    ArrayType,
+    Call,
+    CallKind,
+    OpaqueCall,
+    Results,
+    Trace,
+    result_types,
+    type_of,
 )
 from kernelwright.runtime.models.recurrent import KeptArrays, kept_arrays
 from kernelwright.runtime.models.rotary import position, rotated
@@ -31,88 +40,6 @@ from kernelwright.runtime.models.tree import Path, array_paths, at, submodules
 
 TRACING = threading.RLock()
 """MLX's tracer turns compilation off for the whole process while it runs."""
-
-
-@dataclass(frozen=True)
-class ArrayType:
-    """The shape and dtype of an array that a module returned."""
-
-    shape: tuple[int, ...]
-    dtype: mx.Dtype
-
-    def zeros(self) -> mx.array:
-        """Return an array of the type that nothing computes."""
-        return mx.zeros(self.shape, self.dtype, stream=mx.cpu)
-
-
-Call = tuple[tuple[object, ...], dict[str, object]]
-CallKind = Literal["module", "method", "attribute", "function", "item", "set_item"]
-Results = dict[tuple[int, str, Key], object]
-"""By module, method and the arrays given: the nest of a result, types in the place of arrays."""
-
-
-@dataclass(frozen=True)
-class OpaqueCall:
-    """A step that is called as it was: a module, a method or an attribute of state, a function."""
-
-    kind: CallKind
-    target: object
-    """The module's path, the state's place, or the function."""
-    name: str
-    args: tuple[object, ...]
-    kwargs: dict[str, object]
-    result: object
-
-    @property
-    def only_reads(self) -> bool:
-        """True where state is read and nothing computed: what it keeps, or how far it is."""
-        return self.kind in ("item", "attribute") or self.target is position
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What a call computes; nests hold a `Ref` where an array or state stands.
-
-    Places below `len(graph.types)` are values of the graph, those behind it are state.
-    """
-
-    graph: Graph
-    call: Call
-    parameters: tuple[Path, ...]
-    """Where the inputs behind the call's own arrays come from."""
-    calls: tuple[OpaqueCall, ...]
-    result: object
-    places: int
-    rotates: bool = False
-    """Whether the graph holds rotary embeddings that MLX has a kernel for."""
-
-    @property
-    def passed(self) -> frozenset[object]:
-        """The call's arguments, by place or name, that are arrays whose shapes do not count.
-
-        No node reads them, and whatever they are handed to is given an array beside that the
-        trace computes, as attention is beside its mask: that one decides what comes back.
-        """
-        read = {v for node in self.graph.nodes for v in node.inputs}
-        args, kwargs = self.call
-        arrays = {
-            name: leaf.place
-            for name, leaf in [*enumerate(args), *kwargs.items()]
-            if type(leaf) is Ref and leaf.place < len(self.graph.types) and leaf.place not in read
-        }
-        returned = {leaf.place for leaf in leaves(self.result) if type(leaf) is Ref}
-        alone = {v for call in self.calls for v in self._alone(call, set(arrays.values()))}
-        return frozenset(name for name, v in arrays.items() if v not in alone | returned)
-
-    def _alone(self, call: OpaqueCall, candidates: set[int]) -> set[int]:
-        places = {leaf.place for leaf in leaves((call.args, call.kwargs)) if type(leaf) is Ref}
-        arrays = {place for place in places if place < len(self.graph.types)}
-        return set() if arrays - candidates else arrays
-
-    @property
-    def is_shared(self) -> bool:
-        """True where any module of the same structure has the same trace."""
-        return all(constant.type.size == 1 for _, constant in self.graph.constants)
 
 
 def trace_call(
@@ -154,27 +81,6 @@ def _as_ours(error: Exception) -> KernelwrightError:
     if isinstance(error, KernelwrightError):
         return error
     return UnsupportedError(f"the module cannot be traced: {type(error).__name__}: {error}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Out:
-    """The place of an array among the trace's outputs."""
-
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class _In:
-    """The place of an array among the trace's inputs."""
-
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """The place of state in the environment, behind the graph's values."""
-
-    place: int
 
 
 class _Function:
@@ -237,7 +143,7 @@ class _Recording:
         parameters = tuple(array_paths(self.module))
         given = [a for a in leaves(self.call) if isinstance(a, mx.array)]
         kept = [at(self.module, path) for path in parameters]
-        known = [_type_of(a).zeros() for a in (*given, *kept)]  # type: ignore[arg-type]
+        known = [type_of(a).zeros() for a in (*given, *kept)]  # type: ignore[arg-type]
         self._count = len(known)
         with mx.stream(mx.cpu):
             self.run(tuple(known))
@@ -284,7 +190,7 @@ class _Recording:
 
         def fresh(leaf: object) -> object:
             place = next(tokens)
-            if type(place) is not _State:
+            if type(place) is not State:
                 return leaf
             kept = kept_arrays(leaf)
             if kept is not None:
@@ -299,26 +205,26 @@ class _Recording:
 
     def _place(self, leaf: object, places: Iterator[int]) -> object:
         if is_array(leaf):
-            return _In(next(places))
+            return In(next(places))
         return leaf if is_fixed(leaf) else self._new_state()
 
-    def _new_state(self) -> _State:
+    def _new_state(self) -> State:
         self.states += 1
-        return _State(self.states - 1)
+        return State(self.states - 1)
 
     def _handed_on(self, value: object) -> object:
         """Return a template of arrays and state that leave the graph."""
 
         def leave(leaf: object) -> object:
             if type(leaf) is Token:
-                return _State(place_of(leaf))
+                return State(place_of(leaf))
             if not is_array(leaf):
                 if is_fixed(leaf) or type(leaf) in (int, float):
                     return leaf
                 raise UnsupportedError("the module returns something that is no array.")
             # A new handle: the module may change the array in place afterwards.
             self.outputs.append(leaf.reshape(leaf.shape))
-            return _Out(len(self.outputs) - 1)
+            return Out(len(self.outputs) - 1)
 
         return map_leaves(value, leave)
 
@@ -331,8 +237,8 @@ class _Recording:
                 self._arrived += 1
                 if self._returned is None:
                     self.types.append(leaf)
-                    return leaf.zeros(), _In(place)
-                return next(self._returned), _In(place)
+                    return leaf.zeros(), In(place)
+                return next(self._returned), In(place)
             if isinstance(leaf, type):
                 state = self._new_state()
                 return Token(self, state.place, leaf), state
@@ -356,7 +262,7 @@ class _Recording:
         args, kwargs = (self._handed_on(part) for part in call)
         if kind not in ("attribute", "item"):
             for leaf in leaves((target, args, kwargs)):
-                if type(leaf) is _State:
+                if type(leaf) is State:
                     self.offsets.pop(leaf.place, None)
         value, template = self._came_back(types)
         self.calls.append(OpaqueCall(kind, target, name, args, kwargs, template))  # type: ignore[arg-type]
@@ -378,7 +284,7 @@ class _Recording:
 
     def attribute(self, token: Token, name: str) -> object:
         """Hand on an offset; let a cache take keys and values."""
-        state = _State(place_of(token))
+        state = State(place_of(token))
         if name == "offset":
             return self._offset(state)
         if name == "update_and_fetch":
@@ -392,7 +298,7 @@ class _Recording:
                 return lambda count: None
         raise UnsupportedError(f"the module looks at {name} of a {kind_of(token).__name__}.")
 
-    def _offset(self, state: _State) -> object:
+    def _offset(self, state: State) -> object:
         if state.place not in self.offsets:
             found = self._opaque("attribute", state, "offset", ((), {}), int)
             self.offsets[state.place] = found
@@ -405,7 +311,7 @@ class _Recording:
         self.has_rope = True
         offset = kwargs.get("offset")
         if not self.holds_rope:
-            made = _type_of(x)
+            made = type_of(x)
             return self._opaque("function", mx.fast.rope, "rope", ((x, *args), kwargs), made)
         if type(offset) is Token:
             place = place_of(offset)
@@ -431,7 +337,7 @@ class _Recording:
         found = kept.items[key]
         if found is None:
             return None
-        return self._opaque("item", _State(place), str(key), ((), {}), ArrayType(*found))
+        return self._opaque("item", State(place), str(key), ((), {}), ArrayType(*found))
 
     def set_item(self, token: Token, key: object, value: object) -> None:
         """Let a cache keep an array under a number."""
@@ -442,9 +348,9 @@ class _Recording:
         if not is_array(value):
             refuse("puts no array into")
         self.written[place, key] = value
-        self._opaque("set_item", _State(place), str(key), ((value,), {}), None)
+        self._opaque("set_item", State(place), str(key), ((value,), {}), None)
 
-    def _update(self, state: _State, keys: mx.array, values: mx.array) -> object:
+    def _update(self, state: State, keys: mx.array, values: mx.array) -> object:
         made = self._opaque("method", state, "update_and_fetch", ((keys, values), {}), (list, list))
         fetched = made[1]  # type: ignore[index]
         self.widths[place_of(fetched)] = values.shape[-1]
@@ -489,23 +395,23 @@ class _Recording:
         values = len(graph.types)
 
         def settled(leaf: object) -> object:
-            if type(leaf) is _Out:
+            if type(leaf) is Out:
                 before = sum(place < leaf.place for place in self.turned)
                 return Ref(graph.outputs[leaf.place - before])
-            if type(leaf) is _In:
+            if type(leaf) is In:
                 return Ref(graph.inputs[leaf.place])
-            return Ref(values + leaf.place) if type(leaf) is _State else leaf
+            return Ref(values + leaf.place) if type(leaf) is State else leaf
 
         calls = tuple(
             OpaqueCall(
                 c.kind,
-                settled(c.target) if type(c.target) is _State else c.target,
+                settled(c.target) if type(c.target) is State else c.target,
                 c.name,
                 map_leaves(c.args, settled),  # type: ignore[arg-type]
                 map_leaves(c.kwargs, settled),  # type: ignore[arg-type]
                 map_leaves(c.result, settled),
             )
-            for c in _reordered(self.calls)
+            for c in reordered(self.calls)
         )
         call = map_leaves(self.template, settled)
         result = map_leaves(self.result, settled)
@@ -514,61 +420,10 @@ class _Recording:
         return Trace(graph, call, parameters, calls, result, places, rotates)  # type: ignore[arg-type]
 
 
-def _type_of(array: mx.array) -> ArrayType:
-    return ArrayType(tuple(array.shape), array.dtype)
-
-
-def result_types(value: object) -> object:
-    """Return a nest with types in the place of arrays, and kinds in the place of state."""
-
-    def described(leaf: object) -> object:
-        if is_array(leaf):
-            return _type_of(leaf)
-        return leaf if is_fixed(leaf) else type(leaf)
-
-    return map_leaves(value, described)
-
-
-def _reordered(calls: list[OpaqueCall]) -> list[OpaqueCall]:
-    """Read what caches keep at first and write it at last, so that one graph lies between.
-
-    What is read after it was written never leaves the graph. A cache that is given to something
-    else as well is left alone.
-    """
-    ahead = {id(c) for c in _read_ahead(calls)}
-    calls = [*(c for c in calls if id(c) in ahead), *(c for c in calls if id(c) not in ahead)]
-    keeps = [c for c in calls if c.kind in ("item", "set_item")]
-    others = [c for c in calls if c.kind not in ("item", "set_item")]
-    seen = {
-        leaf for c in others for leaf in leaves((c.target, c.args, c.kwargs)) if _is_state(leaf)
-    }
-    first = [c for c in keeps if c.kind == "item" and c.target not in seen]
-    last = [c for c in keeps if c.kind == "set_item" and c.target not in seen]
-    moved = {id(c) for c in (*first, *last)}
-    return [*first, *(c for c in calls if id(c) not in moved), *last]
-
-
 def _counts(leaf: object) -> bool:
     """Say whether it is a cache of mlx-lm whose offset is one number."""
     is_known = type(leaf).__module__.startswith("mlx_lm.")
     return is_known and type(getattr(leaf, "offset", None)) is int
-
-
-def _read_ahead(calls: list[OpaqueCall]) -> list[OpaqueCall]:
-    """List what is read of given state before anything changes it: how far a cache is."""
-    found: list[OpaqueCall] = []
-    others: set[object] = set()
-    for call in calls:
-        read = {s for s in leaves((call.target, call.args, call.kwargs)) if _is_state(s)}
-        if call.only_reads and call.kind != "item" and not read & others:
-            found.append(call)
-        elif call.kind not in ("item", "set_item"):
-            others |= read | {s for s in leaves(call.result) if _is_state(s)}
-    return found
-
-
-def _is_state(leaf: object) -> bool:
-    return type(leaf) is _State
 
 
 def _without_tail(graph: Graph, count: int) -> Graph:

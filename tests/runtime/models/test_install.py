@@ -20,8 +20,9 @@ import kernelwright as kw
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.models.install import optimize_model, restore_model
+from kernelwright.runtime.models.recorded import Results, Trace
 from kernelwright.runtime.models.site import site_of
-from kernelwright.runtime.models.trace import Results, Trace, trace_call
+from kernelwright.runtime.models.trace import trace_call
 from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import all_modules
 from kernelwright.runtime.models.warming import warm_up

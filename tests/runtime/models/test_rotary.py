@@ -79,8 +79,8 @@ def new_cache() -> KVCache:
 
 class Turned(Module):
     def __init__(self) -> None:
-        super().__init__()
-        self.rope = RoPE(16, traditional=False, base=1e4)  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.rope = RoPE(16, traditional=False, base=1e4)
 
     def __call__(self, x: mx.array, cache: KVCache) -> mx.array:
         turned = self.rope(x, offset=cache.offset)
