@@ -1,5 +1,6 @@
 """Gates and norms are recognised however people write them, and not where a number differs."""
 
+import math
 from collections.abc import Callable
 from itertools import product
 
@@ -32,11 +33,35 @@ NEAR_MISSES: dict[str, Function] = {
     "two and a power": lambda x: x / (2 + mx.exp(-x)),
     "a difference": lambda x: x / (1 - mx.exp(-x)),
     "a power over it": lambda x: (1 + mx.exp(-x)) / x,
+    "a choice of another": lambda x: mx.where(x > 1, x, 0.0),
+    "a choice of what is below": lambda x: mx.where(x < 0, x, 0.0),
+    "a product with what is above another": lambda x: x * (x > 1),
+    "a difference from its size": lambda x: 0.5 * (x - mx.abs(x)),
+    "a whole sum": lambda x: x + mx.abs(x),
+    "a logarithm of two": lambda x: mx.log(2 + mx.exp(x)),
+    "a third": lambda x: 0.5 * x * (1 + mx.tanh(x / 3)),
     "another bound": lambda x: mx.maximum(x, 1),
     "a smaller one": lambda x: mx.minimum(x, 0),
     "a sum of squares": lambda x: x * mx.rsqrt(mx.sum(x * x, -1, keepdims=True) + 1e-5),
     "a mean of powers": lambda x: x * mx.rsqrt(mx.mean(mx.exp(x), -1, keepdims=True) + 1e-5),
     "a mean of others": lambda x: x * mx.rsqrt(mx.mean(x * (x + 1), -1, keepdims=True) + 9.0),
+}
+
+_BENT = math.sqrt(2 / math.pi)
+ACTIVATIONS: dict[tuple[str, str], Function] = {
+    ("relu", "chosen"): lambda x: mx.where(x > 0, x, 0.0),
+    ("relu", "chosen by a limit before"): lambda x: mx.where(mx.array(0.0) <= x, x, 0.0),
+    ("relu", "multiplied"): lambda x: x * (x > 0),
+    ("relu", "half of a sum"): lambda x: 0.5 * (x + mx.abs(x)),
+    ("relu", "clipped"): lambda x: mx.clip(x, 0, None),
+    ("relu_squared", "power"): lambda x: mx.maximum(x, 0) ** 2,
+    ("relu_squared", "product"): lambda x: mx.maximum(x, 0) * mx.maximum(0, x),
+    ("softplus", "log1p"): lambda x: mx.log1p(mx.exp(x)),
+    ("softplus", "log"): lambda x: mx.log(1 + mx.exp(x)),
+    ("softplus", "in two sides"): lambda x: mx.maximum(x, 0) + mx.log1p(mx.exp(-mx.abs(x))),
+    ("silu", "tanh"): lambda x: 0.5 * x * (1 + mx.tanh(0.5 * x)),
+    ("silu", "tanh of a quotient"): lambda x: x * (mx.tanh(x / 2) + 1) / 2,
+    ("gelu_tanh", "sigmoid"): lambda x: x * mx.sigmoid(2 * _BENT * (x + 0.044715 * x**3)),
 }
 
 
@@ -55,6 +80,11 @@ def test_every_way_to_write_a_gate_has_its_name(gate: str, join: str) -> None:
     assert standardize(graph_of(lambda x: JOINS[join](x, GATES[gate](x)))).fingerprint == (
         standardize(graph_of(lambda x: x * mx.sigmoid(x))).fingerprint
     )
+
+
+@pytest.mark.parametrize(("name", "way"), ACTIVATIONS)
+def test_every_way_to_write_an_activation_has_its_name(name: str, way: str) -> None:
+    assert names(ACTIVATIONS[name, way]) == {name}
 
 
 @pytest.mark.parametrize("spread", SPREADS)

@@ -39,6 +39,7 @@ def activation(reader: Reader, value: ValueId) -> Match | None:
     return None
 
 
+_TANH_SCALE = math.sqrt(2 / math.pi)
 Gate = tuple[str, str, ValueId, float]
 
 
@@ -51,32 +52,47 @@ def _gates(reader: Reader, factor: ValueId) -> list[Gate]:
         inner = reader.product(x)
         if inner.numerators and math.isclose(inner.scale, 1.702, rel_tol=4e-3):
             gates.append(("gelu_fast", "geglu_fast", inner.numerators[0], 1.0))
+        # (1 + tanh(y)) / 2 is the logistic function of 2 y.
+        doubled = _gelu_arguments(reader, x, 2 * _TANH_SCALE)
+        gates.extend(("gelu_tanh", "geglu_tanh", argument, 1.0) for argument in doubled)
     shifted = reader.plus_constant(factor)
     if shifted is None or shifted[1] != 1.0:
         return gates
     if (below := match(reader, ONE_AND_POWER, factor)) is not None:
         # x / (1 + exp(-x)): the gate stands below.
         gates.append(("silu", "swiglu", below.values["x"], 1.0))
-    for op, name, gated in (("erf", "gelu", "geglu"), ("tanh", "gelu_tanh", "geglu_tanh")):
-        node = reader.made_by(shifted[0], op)
-        arguments = _gelu_arguments(reader, node.inputs[0], op) if node else ()
-        gates.extend((name, gated, x, 0.5) for x in arguments)
+    erf, tanh = (reader.made_by(shifted[0], op) for op in ("erf", "tanh"))
+    if erf is not None:
+        gates.extend(("gelu", "geglu", x, 0.5) for x in _root_arguments(reader, erf.inputs[0]))
+    if tanh is not None:
+        bent = _gelu_arguments(reader, tanh.inputs[0], _TANH_SCALE)
+        gates.extend(("gelu_tanh", "geglu_tanh", x, 0.5) for x in bent)
+        halved = reader.product(tanh.inputs[0])
+        if halved.scale == 0.5 and len(halved.numerators) == 1 and not halved.denominators:
+            gates.append(("silu", "swiglu", halved.numerators[0], 0.5))
     return gates
 
 
-def _gelu_arguments(reader: Reader, value: ValueId, op: str) -> tuple[ValueId, ...]:
-    """Return what may be x in the argument of a gelu's erf or tanh."""
+def _root_arguments(reader: Reader, value: ValueId) -> tuple[ValueId, ...]:
+    """Return what may be x in the argument of a gelu's erf."""
+    inner, whole = reader.product(value), reader.made_by(value, "multiply", "divide")
+    if not math.isclose(inner.scale, math.sqrt(0.5), rel_tol=4e-3):
+        return _under_scale(reader, value, math.sqrt(0.5))
+    direct = (reader.base(whole.inputs[0]),) if whole else ()
+    return (*inner.numerators[:1], *direct) if len(inner.numerators) == 1 else direct
+
+
+def _under_scale(reader: Reader, value: ValueId, scale: float) -> tuple[ValueId, ...]:
+    """Return what is scaled by a number, as x may be a scaled product itself."""
+    node = reader.made_by(value, "multiply", "divide")
+    return (reader.base(node.inputs[0]),) if node and _is_root(reader, node, scale) else ()
+
+
+def _gelu_arguments(reader: Reader, value: ValueId, scale: float) -> tuple[ValueId, ...]:
+    """Return what may be x in `scale * (x + 0.044715 x^3)`, or with x taken out of the sum."""
     inner = reader.product(value)
-    root = math.sqrt(0.5) if op == "erf" else math.sqrt(2 / math.pi)
-    if not math.isclose(inner.scale, root, rel_tol=4e-3):
-        # x may be a scaled product itself.
-        node = reader.made_by(value, "multiply", "divide")
-        return (reader.base(node.inputs[0]),) if node and _is_root(reader, node, root) else ()
-    if op == "erf":
-        whole = reader.made_by(value, "multiply", "divide")
-        direct = (reader.base(whole.inputs[0]),) if whole else ()
-        return (*inner.numerators[:1], *direct) if len(inner.numerators) == 1 else direct
-    # sqrt(2 / pi) * (x + 0.044715 x^3), or with x taken out of the sum.
+    if not math.isclose(inner.scale, scale, rel_tol=4e-3):
+        return _under_scale(reader, value, scale)
     sums = [reader.made_by(factor, "add") for factor in inner.numerators]
     terms = [v for node in sums if node for v in reader.operands(node)]
     return (*inner.numerators, *terms)
