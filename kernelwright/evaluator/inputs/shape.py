@@ -28,7 +28,8 @@ _LARGE_COLUMNS, _LARGE = 4111, 1031
 _MANY_ROWS = 1 << 16
 """Beyond 16 bits."""
 _MOST_LONG, _FEW, _MOST_OF_MANY = 3, ((3, 6), (1, 3)), 1 << 20
-"""Names that are so many once, what the others are then, and the elements of all."""
+"""Names that are so many once, what the others are then, fewer beside all but the first or where
+the elements were too many."""
 MOST_THREADS = 5 << 20
 """Of a launch over many rows: what the simulator ends within a second or two."""
 _RESIDUES, _STEP = 32, 3
@@ -75,8 +76,8 @@ def hidden_graphs(
     related = _related(names, own_sizes(task, program), random)
     sizes = [_within(task, program, sizes, random, most) for sizes in (*drawn, *related)]
     if not again:
-        for name in names[:_MOST_LONG]:
-            many = (_many_of(name, names, random, few) for few in _FEW)
+        for place, name in enumerate(names[:_MOST_LONG]):
+            many = (_many_of(name, names, random, few) for few in _FEW[min(place, 1) :])
             kept = (one for one in many if _fits_in(task, program, one, _MOST_OF_MANY))
             sizes += islice(kept, 1)
     graphs = {g.fingerprint: g for g in graphs_at(task, program, sizes)}

@@ -129,3 +129,13 @@ def test_unseen_sizes_are_also_equal_and_alone() -> None:
     shapes = [g.input_types[0].shape for g in hidden_graphs(task, program, EvaluatorConfig())]
     assert any(rows == columns > 1 for rows, columns in shapes)
     assert any(min(shape) == 1 and max(shape) >= 300 for shape in shapes)
+
+
+@pytest.mark.parametrize("secret", ["a", "b"])
+def test_each_dimension_is_longer_than_16_bits_once(secret: str) -> None:
+    program = bases()["softmax"].program
+    graph = canonicalize(capture(lambda x: mx.softmax(x, -1), mx.zeros((9, 100))))
+    hidden = hidden_graphs(Task(graph, "softmax"), program, EvaluatorConfig(secret=secret))
+    shapes = [g.input_types[0].shape for g in hidden]
+    assert any(rows > 1 << 16 and cols >= 3 for rows, cols in shapes)
+    assert any(cols > 1 << 16 for _, cols in shapes)
