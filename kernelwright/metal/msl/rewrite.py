@@ -226,6 +226,8 @@ class _Rewriter:
                 self.is_defined(structure, index)
         for instantiation in structure.instantiations:
             self.instantiation(structure, instantiation)
+        for variable in (*structure.variables, *structure.locals):
+            self.texts(structure, variable)
         for variable in structure.variables:
             self.constant(structure, variable.start, variable.end, macros)
 
@@ -357,6 +359,26 @@ class _Rewriter:
         size = " + ".join(alive)
         references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>());")
         self.editor.insert(structure.code[variable.end].end, "".join(references))
+
+    def texts(self, structure: Structure, variable: Variable) -> None:
+        """Keep the texts to which `constant char*` points in constant memory, as Metal does."""
+        if not any(structure.spelling(i) == "constant" for i in variable.specifiers):
+            return
+        for declarator in variable.declarators:
+            if declarator.value is None or not declarator.marks:
+                continue
+            first, last = declarator.value
+            tokens = structure.code[first : last + 1]
+            for before, token, after in zip(
+                (None, *tokens), tokens, (*tokens[1:], None), strict=False
+            ):
+                if token.kind is not TokenKind.STRING:
+                    continue
+                # Neighbours are one text.
+                if before is None or before.kind is not TokenKind.STRING:
+                    self.editor.insert(token.offset, "kw_text<")
+                if after is None or after.kind is not TokenKind.STRING:
+                    self.editor.insert(token.end, ">.letters")
 
     def drop_alignment(self, structure: Structure, variable: Variable) -> None:
         """Take an `alignas(n)` away, which no typedef may have.

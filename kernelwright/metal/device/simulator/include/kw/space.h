@@ -65,6 +65,17 @@ struct kw_pointed<T*> {
   typedef T type;
 };
 
+// A text in constant memory.
+template <unsigned long size>
+struct kw_chars {
+  char letters[size];
+  constexpr kw_chars(const char (&text)[size]) : letters{} {
+    for (unsigned long i = 0; i < size; i++) letters[i] = text[i];
+  }
+};
+template <kw_chars text>
+constant constexpr kw_chars<sizeof(text.letters)> kw_text = text;
+
 template <bool condition, typename T = int>
 struct kw_if {};
 template <typename T>
