@@ -37,8 +37,17 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     regions.sort(key=lambda region: region.indices[0])
     regions = [region for region in regions if _is_served(region)]
     worthwhile = [r for r in regions if len(work(r)) > 1 or _is_slow_alone(r)]
-    single = [r for r in regions if classify(r.bare()).pattern is not Pattern.NONE]
+    single = [r for r in regions if not _copies_alone(r) and _has_family(r)]
     return worthwhile or single or list(copying_region(graph))
+
+
+def _copies_alone(region: Region) -> bool:
+    """Say whether a region is one copy of a view, which MLX makes as well."""
+    return all(op_named(node.op).kind is Kind.VIEW for node in work(region))
+
+
+def _has_family(region: Region) -> bool:
+    return classify(region.bare()).pattern is not Pattern.NONE
 
 
 def _is_served(region: Region) -> bool:

@@ -47,3 +47,11 @@ def test_what_mlx_would_copy_behind_a_map_is_written_in_place() -> None:
     graph = _graph(patches, mx.zeros((4, 3, 518, 518), mx.float16))
     (region,) = partition(graph)
     assert len(region.indices) == len(graph.nodes)
+
+
+def test_a_view_that_mlx_copies_beside_its_own_product_is_no_region() -> None:
+    def projected(x: mx.array, w: mx.array) -> mx.array:
+        return x.transpose(0, 2, 1, 3).reshape(512, 1024) @ w
+
+    graph = _graph(projected, mx.zeros((1, 16, 512, 64)), mx.zeros((1024, 4096)))
+    assert partition(graph) == []
