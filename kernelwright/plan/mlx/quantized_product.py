@@ -7,13 +7,13 @@ from kernelwright.ir.graph.builder import GraphBuilder, rewrite
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes import split_views
 
-LEAST_ROWS = {"cuda": 512}
-"""Rows from which on unpacked weights pay, by device.
+LEAST_ROWS, LEAST_WEIGHTS = {"cuda": 512}, 1 << 24
+"""Rows and weights from which on unpacked weights pay, rows by device.
 
 MLX's CUDA backend (0.32.4) on an H200, 4 bits in groups of 64, float16, in us: `quantized_matmul`,
-then our dequantization with MLX's own product. 512 x 4096 with 4096: 146.5, 59.5; 512 x 8192 with
-2048: 144.2, 69.4; 512 x 2048 with 8192: 124.5, 66.5; 512 x 2048 with 2048: 39.1, 36.1. Of 64 rows
-the packed product is faster (64 x 2048 with 8192: 25.6, 52.9).
+then our dequantization with MLX's own product, in turns (`suite run --set unlisted`). Of 512 rows,
+4096 with 14336: 464, 146; 4096 with 4096: 136, 42; 2048 with 8192: 113, 42; 8192 with 2048: 138,
+57. 2048 with 2048 loses, 32 to 48, and so do 64 rows of 2048 with 8192: 26, 53.
 """
 
 
@@ -32,6 +32,7 @@ def unpack_products(graph: Graph, device: str) -> Graph:
         if (
             not _is_unpackable(node, call)
             or call.inputs[0].size // call.inputs[0].shape[-1] < least
+            or call.inputs[0].shape[-1] * call.inputs[1].shape[0] < LEAST_WEIGHTS
         ):
             return None
         return (_unpacked(builder, node, call),)

@@ -6,6 +6,7 @@ import pytest
 
 from kernelwright.ir import Graph, canonicalize, capture, interpret
 from kernelwright.plan import partition
+from kernelwright.plan.mlx import quantized_product
 from kernelwright.plan.mlx.quantized_product import unpack_products
 
 
@@ -24,7 +25,10 @@ def _product(
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_a_product_of_many_rows_is_unpacked_and_stays_the_same(bits: int) -> None:
+def test_a_product_of_many_rows_is_unpacked_and_stays_the_same(
+    bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quantized_product, "LEAST_WEIGHTS", 64 * 128)
     graph, arrays = _product(512, bits=bits)
     unpacked = unpack_products(graph, "cuda")
     assert [n.op for n in unpacked.nodes] == ["dequantize", "transpose", "matmul"]
@@ -32,19 +36,26 @@ def test_a_product_of_many_rows_is_unpacked_and_stays_the_same(bits: int) -> Non
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("rows", "device"), [(511, "cuda"), (512, "metal"), (512, "simulator")])
-def test_other_products_stay_packed(rows: int, device: str) -> None:
-    graph, _ = _product(rows)
-    assert unpack_products(graph, device) is graph
-
-
-def test_unpacking_a_large_matrix_is_a_region_and_its_product_is_mlx_s() -> None:
-    x, packed = mx.zeros((512, 4096), mx.float16), mx.zeros((4096, 512), mx.uint32)
-    scales = mx.zeros((4096, 64), mx.float16)
+def _large(rows: int, width: int) -> Graph:
+    x, packed = mx.zeros((rows, 4096), mx.float16), mx.zeros((width, 512), mx.uint32)
+    scales = mx.zeros((width, 64), mx.float16)
 
     def multiplied(x: mx.array, w: mx.array, s: mx.array, b: mx.array) -> mx.array:
         return mx.quantized_matmul(x, w, s, b, group_size=64, bits=4)
 
-    graph = unpack_products(canonicalize(capture(multiplied, x, packed, scales, scales)), "cuda")
+    return canonicalize(capture(multiplied, x, packed, scales, scales))
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "device"),
+    [(511, 4096, "cuda"), (512, 4032, "cuda"), (512, 4096, "metal"), (512, 4096, "simulator")],
+)
+def test_other_products_stay_packed(rows: int, width: int, device: str) -> None:
+    graph = _large(rows, width)
+    assert unpack_products(graph, device) is graph
+
+
+def test_unpacking_a_large_matrix_is_a_region_and_its_product_is_mlx_s() -> None:
+    graph = unpack_products(_large(512, 4096), "cuda")
     (region,) = partition(graph)
     assert [node.op for node in region.nodes] == ["dequantize"]
