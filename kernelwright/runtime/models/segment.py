@@ -31,7 +31,7 @@ def segments_of(trace: Trace) -> tuple[Segment, ...]:
     level = _earliest(trace)
     _sink(trace, level)
     nodes: dict[int, list[int]] = {}
-    latest: dict[ValueId, int] = {}
+    latest = _first_needed(trace)
     for index in reversed(range(len(graph.nodes))):
         node = graph.nodes[index]
         found = max(level[v] for v in node.outputs)

@@ -11,7 +11,9 @@ from mlx_lm.models.cache import KVCache
 from kernelwright import ir
 from kernelwright.plan import partition, with_own_copies
 from kernelwright.runtime.models.install import Installation, optimize_model
+from kernelwright.runtime.models.nest import Ref, leaves
 from kernelwright.runtime.models.route import ROPE
+from kernelwright.runtime.models.segment import segments_of
 from kernelwright.runtime.models.site import site_of
 from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.trace import trace_call
@@ -102,6 +104,32 @@ def test_halves_are_turned_as_the_kernel_of_mlx_does() -> None:
     products = [node for node in trace.graph.nodes if node.op in ("multiply", "cos", "sin")]
     types = {trace.graph.types[v].dtype for node in products for v in node.outputs}
     assert types == {ir.Dtype.FLOAT32}
+
+
+class TurnedBack(Module):
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.freqs = mx.arange(1, 9) * 0.5
+
+    def __call__(self, x: mx.array, cache: KVCache) -> mx.array:
+        return mx.fast.rope(
+            x, 16, traditional=True, base=None, scale=1.0, offset=cache.offset, freqs=-self.freqs
+        )
+
+
+def test_what_a_call_is_given_is_computed_before_it() -> None:
+    """Also where parameters alone make it, as the frequencies of a rotation that is undone."""
+    x = mx.zeros((1, 2, 1, 16))
+    trace = trace_call(TurnedBack(), "__call__", (x, new_cache()), {}, {})
+    made = {v: segment.before for segment in segments_of(trace) for v in segment.makes}
+    given = {
+        (number, leaf.place)
+        for number, call in enumerate(trace.calls)
+        for leaf in leaves((call.args, call.kwargs))
+        if isinstance(leaf, Ref) and leaf.place in made
+    }
+    assert given
+    assert all(made[place] <= number for number, place in given)
 
 
 def norms_turned(*arrays: mx.array) -> list[mx.array]:
