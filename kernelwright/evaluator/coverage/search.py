@@ -22,8 +22,8 @@ _MOST_SOLVED = 4
 """Sides for which a comparison is solved; each takes some tenths of a second."""
 _MOST_VALUES = 1 << 12
 _FEW = 3
-_WAYS = 6
-"""In which inputs are mixed."""
+_WAYS = 7
+"""In which inputs are mixed; in the last one they also meet each other."""
 _STEPS = (2, 4, 8, 16, 32, 32, 64, 128, 256)
 """Between places that one lane, or one thread, may hold."""
 _WORK = 1 << 22
@@ -123,10 +123,11 @@ class Search:
         pools = self._pools(references, constants)
         for turn in range(self._affordable(_MOST_MIXTURES)):
             bases = [self._choice(references).inputs for _ in range(2)]
-            yield tuple(
-                self._mixed(turn % _WAYS, one, other, pool)
+            mixed = tuple(
+                self._mixed(turn % _WAYS % (_WAYS - 1), one, other, pool)
                 for one, other, pool in zip(*bases, pools, strict=True)
             )
+            yield self._met(mixed, pools) if turn % _WAYS == _WAYS - 1 else mixed
 
     def _affordable(self, most: int) -> int:
         """Return how many runs take about a second: large inputs hold many rows each."""
@@ -152,6 +153,25 @@ class Search:
         if way == 3:
             return np.asarray(random.choice(few, one.shape))
         return self._placed(way, one, pool)
+
+    def _met(
+        self, inputs: tuple[Array, ...], pools: Sequence[NDArray[np.generic]]
+    ) -> tuple[Array, ...]:
+        """Give inputs elements that another input of their type has at the same place.
+
+        Two numbers of a wide type are never equal by chance, nor is what tells them apart zero.
+        """
+        found: list[Array] = []
+        for array, pool in zip(inputs, pools, strict=True):
+            twins = [a for a in found if a.shape == array.shape and a.dtype == array.dtype]
+            if twins and array.size:
+                twin = twins[int(self.random.integers(len(twins)))]
+                # Of what the input's cases hold: an index stays one.
+                fits = (twin >= pool.min()) & (twin <= pool.max())
+                share = self.random.choice((1 / 32, 1 / 2))
+                array = np.where(fits & (self.random.random(array.shape) < share), twin, array)
+            found.append(array)
+        return tuple(found)
 
     def _placed(self, way: int, array: Array, pool: Array) -> Array:
         """Give places that one lane or one thread may hold, row by row, what others do not have."""
