@@ -163,3 +163,10 @@ def test_what_a_rounding_changes_wholly_is_counted_and_not_judged() -> None:
 )
 def test_short_rows_are_joined(shape: tuple[int, ...], length: int) -> None:
     assert row_length(shape) == length
+
+
+def test_a_signalling_nan_is_refused_without_a_warning() -> None:
+    found = ROWS.astype(np.float32)
+    found.view(np.uint32)[1, 3] = 0x7F800001
+    judgement = measure(found, wanted(ROWS))
+    assert not judgement.is_acceptable
