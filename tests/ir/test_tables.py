@@ -12,6 +12,9 @@ SPELLING = frozenset(
     {
         # How ops are written in Metal, and which instructions join what lanes found.
         "metal/lower",
+        "metal/target/msl",
+        # Ops of a kernel's scalars, which bear the names of the graph's.
+        "metal/kernel_ir/scalar_op.py",
         # As code of MLX.
         "runtime/export",
         # As words of expressions, texts of people and names of operands.

@@ -25,7 +25,7 @@ mlx::core::array scaled_softmax(const mlx::core::array& x) {
     throw std::invalid_argument("scaled_softmax takes f16[8,64].");
   }
   static const auto kernel_1 = mx::fast::metal_kernel(
-      "multiply_softmax_338a30ff9810",
+      "multiply_softmax_1e7f2b9cc4c8",
       {"x"},
       {"out"},
       R"msl(constexpr uint columns = 64;
@@ -69,8 +69,8 @@ inline V load_run(const constant T* values) {
 }
 
 // The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart = 1>
-inline float lanes_max(float value) {
+template <uint count, uint apart = 1, typename T>
+inline T lanes_max(T value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value = metal::max(value, metal::simd_shuffle_xor(value, distance));
   }
@@ -78,8 +78,8 @@ inline float lanes_max(float value) {
 }
 
 // Sum over those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart = 1>
-inline float lanes_sum(float value) {
+template <uint count, uint apart = 1, typename T>
+inline T lanes_sum(T value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value += metal::simd_shuffle_xor(value, distance);
   }

@@ -3,7 +3,7 @@
 import MLX
 
 private let kernel1 = MLXFast.metalKernel(
-    name: "multiply_softmax_338a30ff9810",
+    name: "multiply_softmax_1e7f2b9cc4c8",
     inputNames: ["x"],
     outputNames: ["out"],
     source: #"""
@@ -50,8 +50,8 @@ private let kernel1 = MLXFast.metalKernel(
         }
 
         // The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
-        template <uint count, uint apart = 1>
-        inline float lanes_max(float value) {
+        template <uint count, uint apart = 1, typename T>
+        inline T lanes_max(T value) {
           for (uint distance = count / 2; distance >= apart; distance /= 2) {
             value = metal::max(value, metal::simd_shuffle_xor(value, distance));
           }
@@ -59,8 +59,8 @@ private let kernel1 = MLXFast.metalKernel(
         }
 
         // Sum over those of `count` neighbouring lanes that stand `apart` from each other.
-        template <uint count, uint apart = 1>
-        inline float lanes_sum(float value) {
+        template <uint count, uint apart = 1, typename T>
+        inline T lanes_sum(T value) {
           for (uint distance = count / 2; distance >= apart; distance /= 2) {
             value += metal::simd_shuffle_xor(value, distance);
           }
