@@ -166,8 +166,7 @@ class Search:
             twins = [a for a in found if a.shape == array.shape and a.dtype == array.dtype]
             if twins and array.size:
                 twin = twins[int(self.random.integers(len(twins)))]
-                # Of what the input's cases hold: an index stays one.
-                fits = (twin >= pool.min()) & (twin <= pool.max())
+                fits = _lies_within(twin, pool)
                 share = self.random.choice((1 / 32, 1 / 2))
                 array = np.where(fits & (self.random.random(array.shape) < share), twin, array)
             found.append(array)
@@ -287,6 +286,17 @@ def _with(
     with np.errstate(all="ignore"):
         changed.reshape(-1)[index] = value
     return (*base[:place], changed, *base[place + 1 :])
+
+
+def _lies_within(array: Array, values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Say which elements lie where an input's cases have numbers: an index stays one."""
+    with np.errstate(invalid="ignore"):
+        numbers = values.astype(np.float64)
+        numbers = numbers[~np.isnan(numbers)]
+        if not numbers.size:
+            return np.zeros(array.shape, bool)
+        wide = array.astype(np.float64)
+        return np.asarray((wide >= numbers.min()) & (wide <= numbers.max()))
 
 
 def _allowed(wanted: NDArray[np.float64], values: Array) -> NDArray[np.float64]:

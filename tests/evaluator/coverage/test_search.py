@@ -26,6 +26,12 @@ def test_two_inputs_of_a_wide_type_meet() -> None:
         assert (other == second)[~equal].all()
 
 
+def test_floats_meet_also_where_cases_hold_nan() -> None:
+    first, second = np.full((2, 64), [[1], [2]], np.float32)
+    _, met = _search("a")._met((first, second), [first, np.array([np.nan, -8, 8], np.float32)])
+    assert 0 < (met == 1).sum() < met.size
+
+
 def test_an_index_takes_no_number_that_its_cases_do_not_hold() -> None:
     count, ids = np.arange(1000, dtype=np.int32), np.zeros(1000, np.int32)
     _, met = _search("a")._met((count, ids), [count, np.array([0, 19])])
