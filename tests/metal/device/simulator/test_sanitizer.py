@@ -411,3 +411,25 @@ def test_reports_repeat_with_the_same_seed() -> None:
     assert {r.kind for r in _launch(name, order_seed=7).reports} == {
         r.kind for r in _launch(name, order_seed=7).reports
     }
+
+
+def test_a_harmless_uninitialised_read_is_dropped_whatever_order_threadgroups_append_in() -> None:
+    text = """
+        #include <metal_stdlib>
+        using namespace metal;
+        kernel void append(device uint* y [[buffer(0)]], device atomic_uint* n [[buffer(1)]],
+                           uint group [[threadgroup_position_in_grid]],
+                           uint l [[thread_index_in_threadgroup]]) {
+          threadgroup uint s[64];
+          if (l < 32) s[l] = l;
+          threadgroup_barrier(mem_flags::mem_threadgroup);
+          uint v = simd_shuffle_xor(s[l], 1);
+          if (l < 32) y[atomic_fetch_add_explicit(n, 1, memory_order_relaxed)] = group + v;
+        }"""
+    kernel = simulator.compile(text).kernel("append")
+    y, n = np.zeros(1 << 15, np.uint32), np.zeros(1, np.uint32)
+
+    outcome = kernel.launch([y, n], grid=(1 << 16, 1, 1), threadgroup=(64, 1, 1), sanitize=True)
+
+    assert n[0] == y.size
+    assert outcome.reports == ()

@@ -1,6 +1,5 @@
 """Vetting calls nothing clean that the sanitizer would report, and changes no result."""
 
-import os
 import random
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.base import Array
-from kernelwright.metal.device.simulator import Library, compiler, toolchain
+from kernelwright.metal.device.simulator import Library, compiler, runtime, toolchain
 from kernelwright.metal.device.simulator.library import SimulatedKernel
 from kernelwright.metal.device.simulator.record import Outcome
 from kernelwright.metal.device.simulator.unit import Section, prepare
@@ -113,7 +112,7 @@ def test_what_is_vetted_gives_the_sanitizer_nothing_to_report(
     library = simulator.compile(_HEAD + "".join(map(author.kernel, names)), variant="sanitize")
     monkeypatch.setattr(compiler, "MOST_WIDE_ENTRIES", len(names))
     # On one core threadgroups that race do so in the same order both times.
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(runtime, "_core_count", lambda: 1)
     clean = 0
     for name in names:
         kernel, vetted, sanitized = library.kernel(name), _arrays(), _arrays()
