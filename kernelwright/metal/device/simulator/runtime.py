@@ -287,9 +287,7 @@ class _Dispatch:
         outcome = performed.outcome
         return _Vetted(outcome.failure == 0, outcome.elapsed_s, performed.work_s)
 
-    def ignores_poison(
-        self, before: Sequence[Buffer], options: RunOptions, clock: _Clock
-    ) -> bool:
+    def ignores_poison(self, before: Sequence[Buffer], options: RunOptions, clock: _Clock) -> bool:
         """Say whether the results are the same whatever threadgroup memory held at the start.
 
         MLX's scans load a whole simdgroup's worth of partial sums, of which only those that were
