@@ -44,3 +44,22 @@ def test_the_first_of_equal_extremes_is_found_run_by_run(
         found = run(lower(graph, one), graph, [to_numpy(x)])
         for ours, theirs in zip(found, extremes(x), strict=True):
             np.testing.assert_array_equal(ours, np.array(theirs))
+
+
+def beside_an_input_of_this_name(best: mx.array) -> mx.array:
+    return mx.argmax(best, -1)
+
+
+def beside_a_sort(x: mx.array) -> mx.array:
+    kept = x >= mx.sort(x, axis=-1)[..., -4:-3]
+    return mx.argmax(mx.where(kept, x * 2, -1e4), -1)
+
+
+@pytest.mark.parametrize("choose", [beside_an_input_of_this_name, beside_a_sort])
+def test_a_position_is_found_beside_another_thing_called_best(
+    run: Run, choose: Callable[[mx.array], mx.array]
+) -> None:
+    x = mx.array(np.random.default_rng(0).standard_normal((4, 64)).astype(np.float16))
+    graph = ir.canonicalize(ir.capture(choose, x))
+    (found,) = run(lower(graph, schedules(graph, DEVICE)[0]), graph, [to_numpy(x)])
+    np.testing.assert_array_equal(found, np.array(choose(x)))

@@ -118,26 +118,26 @@ def compensate(writer: Writer, reduced: ReduceExpr, name: str) -> None:
     """Add one element by Kahan's method: what the sum lost to rounding is added next time."""
     value = writer.expression(reduced.body).inside(Binding.ADD)
     corrected, raised = writer.fresh("corrected"), writer.fresh("raised")
-    writer.line(f"float {corrected} = {value} - {name}_lost;")
+    writer.line(f"float {corrected} = {value} - {lost_of(name)};")
     writer.line(f"float {raised} = {name} + {corrected};")
     # An infinite sum lost nothing; the difference of infinities would make it NaN.
     lost = f"({raised} - {name}) - {corrected}"
-    writer.line(f"{name}_lost = metal::isfinite({raised}) ? {lost} : 0.0f;")
+    writer.line(f"{lost_of(name)} = metal::isfinite({raised}) ? {lost} : 0.0f;")
     writer.line(f"{name} = {raised};")
 
 
 def declare(writer: Writer, reduced: ReduceExpr, *, kahan: bool = False) -> str:
     """Write a reduction's variables before its loop; return the accumulator's name."""
-    name = writer.fresh(reduced.name)
     kind = MSL_TYPE[reduced.dtype]
     if is_position(reduced):
-        best = writer.fresh(best_of(name))
-        writer.line(f"{MSL_TYPE[reduced.body.dtype]} {best} = {identity(reduced)};")
+        name = writer.fresh(reduced.name, best_of)
+        writer.line(f"{MSL_TYPE[reduced.body.dtype]} {best_of(name)} = {identity(reduced)};")
         writer.line(f"uint {name} = 0;")
         return name
+    name = writer.fresh(reduced.name, lost_of)
     writer.line(f"{kind} {name} = {identity(reduced)};")
     if kahan and is_compensated(reduced):
-        writer.line(f"float {name}_lost = 0.0f;")
+        writer.line(f"float {lost_of(name)} = 0.0f;")
     return name
 
 
@@ -182,6 +182,11 @@ def _argument(reduced: ReduceExpr) -> tuple[str, str]:
 def best_of(position: str) -> str:
     """Name the value that stands at a position."""
     return position.replace("position", "best")
+
+
+def lost_of(name: str) -> str:
+    """Name what rounding took from a sum."""
+    return f"{name}_lost"
 
 
 def finish(writer: Writer, reduced: ReduceExpr, name: str, team: Team) -> None:

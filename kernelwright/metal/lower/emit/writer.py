@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -76,13 +76,16 @@ class Writer:
         self.taken, self.bound, self.pointers, self.offsets = kept
         self.line("}")
 
-    def fresh(self, name: str) -> str:
-        """Return `name`, or `name_2`, `name_3` …, whichever is free, and take it."""
+    def fresh(self, name: str, companion: Callable[[str], str] = lambda chosen: chosen) -> str:
+        """Return `name`, or `name_2`, `name_3` …, whichever is free, and take it.
+
+        The name that `companion` makes of it is free and taken, too.
+        """
         chosen, number = name, 1
-        while chosen in self.taken:
+        while not self.taken.isdisjoint((chosen, companion(chosen))):
             number += 1
             chosen = f"{name}_{number}"
-        self.taken = self.taken | {chosen}
+        self.taken = self.taken | {chosen, companion(chosen)}
         return chosen
 
     def bind(self, term: Expr, name: str) -> None:
