@@ -233,8 +233,10 @@ def test_a_search_names_what_mlx_keeps_and_repeats_nothing(run: Run, tmp_path: P
     assert "0 of 1 task faster than MLX" in first.out
     assert "matmul" in first.out
     again = run(*command, "--json")
+    if " 2/2 " not in first.out or first.out.count("confirmed") != 1:
+        again = run(*command, "--json")  # A busy machine's timeout is tried once more, no verdict.
     report = json.loads(again.out)
-    assert report["evaluated"] == 0
+    assert report["evaluated"] == 0, first.out
     assert report["tasks"][0]["reused"] == report["tasks"][0]["tried"] == 2
 
 
