@@ -62,6 +62,8 @@ class Installation:
     _seen: list[SeenCall] | None = None
     _learner: int = 0
     _generation: int = -1
+    _idle: tuple[int, int] | None = None
+    """The epoch and the generation in which nothing can serve a call: none is looked at."""
     _learned: int = 0
     _looks: int = 0
     _holds: Callable[[], bool] = lambda: False
@@ -93,6 +95,8 @@ class Installation:
     ) -> object:
         """Answer a call of the model; one of a new kind is looked at part by part."""
         self.calls += 1
+        if self._idle == (self.epoch, self.server.generation()):
+            return own_method(module, "__call__")(module, *args, **kwargs)
         key = call_key(args, kwargs)
         is_decided = self._decided.get(key) == self.epoch
         is_current = is_decided and self._generation == self.server.generation()
@@ -164,7 +168,7 @@ class Installation:
             self._generation = generation
             self._look_around()
         if not self._has_anything or self._learned > _MOST_LEARNED:
-            self._decided[key] = self.epoch
+            self._idle = self.epoch, generation
             return self._call(module, args, kwargs)
         if self._may_wait(key):
             self._learned -= 1

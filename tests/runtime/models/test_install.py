@@ -19,6 +19,7 @@ from mlx_lm.tuner.utils import linear_to_lora_layers
 import kernelwright as kw
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
+from kernelwright.runtime.models import install as installing
 from kernelwright.runtime.models.install import optimize_model, restore_model
 from kernelwright.runtime.models.recorded import Results, Trace
 from kernelwright.runtime.models.site import site_of
@@ -66,6 +67,19 @@ def flat(tree: object) -> dict[str, mx.array]:
 def same_tree(one: object, other: object) -> bool:
     a, b = flat(one), flat(other)
     return a.keys() == b.keys() and all(mx.array_equal(a[k], b[k]) for k in a)
+
+
+def test_a_store_without_champions_costs_a_call_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Empty(Replaying):
+        has_champions = False
+
+    server = Empty()
+    model = optimize_model(build(), server)
+    expected, _ = decode(model, 1)
+    looked: list[object] = []
+    monkeypatch.setattr(installing, "call_key", lambda *given: looked.append(given))
+    assert decode(model, 3)[0][:1] == expected
+    assert not looked
 
 
 def test_it_is_the_same_module_of_the_same_class() -> None:
