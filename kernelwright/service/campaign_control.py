@@ -1,8 +1,6 @@
 """`kernelwright campaign status`, `pause` and `stop`: for any terminal, by the store alone."""
 
 import typer
-from rich.console import OverflowMethod
-from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.history.pausing import is_paused
@@ -23,11 +21,11 @@ from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json
 from kernelwright.service.view.figure import short
+from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.store import Campaign, KernelStore
 
 _STYLES = {"running": "good", "paused": "warn", "dead": "bad", "failed": "bad"}
 _MOST_RUNS = 20
-_COLUMNS = ("campaign", "kind", "name", "device", "state", "tried", "right", "time", "spent")
 
 
 def pause(
@@ -107,28 +105,34 @@ def _living(store: KernelStore, wanted: str | None) -> Campaign:
     return found
 
 
-def status_table(states: list[RunState]) -> Table:
+def status_table(states: list[RunState]) -> FittedTable:
     """List runs so that what one types is never cut."""
-    table = Table(box=None, header_style="label", pad_edge=False)
-    # A long name gives way; what one types and reads off is never cut.
-    table.expand = True
-    for column in _COLUMNS:
-        is_name = column == "name"
-        overflow: OverflowMethod = "ellipsis" if is_name else "fold"
-        table.add_column(column, no_wrap=True, overflow=overflow, ratio=1 if is_name else None)
-    for found in states:
-        table.add_row(
-            Text(short(found.id), style="id"),
-            found.kind,
-            found.name,
-            found.device,
+    columns = (
+        Column("campaign", style="id"),
+        Column("kind", leaves=4),
+        Column("name"),
+        Column("device", leaves=5),
+        Column("state"),
+        Column("tried", justify="right", leaves=1),
+        Column("right", justify="right", leaves=1),
+        Column("time", leaves=3),
+        Column("spent", leaves=2),
+    )
+    rows = [
+        [
+            Text(short(found.id)),
+            Text(found.kind),
+            Text(found.name),
+            Text(found.device),
             Text(found.state, style=_STYLES.get(found.state, "")),
-            str(found.tried),
-            str(found.correct),
-            in_seconds(found.seconds),
-            in_cents(found.known_dollars, found.dollars).replace("–", "–\n"),
-        )
-    return table
+            Text(str(found.tried)),
+            Text(str(found.correct)),
+            Text(in_seconds(found.seconds)),
+            Text(in_cents(found.known_dollars, found.dollars)),
+        ]
+        for found in states
+    ]
+    return FittedTable(columns, rows, key=2)
 
 
 def _next_of(newest: RunState) -> str:

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from kernelwright.agents.budget import Caps
@@ -32,6 +31,7 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.searched_input import searched_as
+from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 from kernelwright.store import KernelStore
 
 _DEFAULTS = RedTeamSpec()
@@ -118,12 +118,12 @@ def _line(strike: Strike) -> Text:
 
 
 def _print(report: RedTeamReport) -> None:
-    table = Table(box=None, header_style="label", pad_edge=False)
-    for column in ("kernels", "attacks", "refused", "accepted", "breaches", "no verdict"):
-        table.add_column(column, justify="right")
+    columns = plain_columns(
+        *("kernels", "attacks", "refused", "accepted", "breaches", "no verdict"), justify="right"
+    )
     counts = [report.count(result) for result in ("refused", "accepted", "breach", "no verdict")]
-    table.add_row(str(report.targets), str(len(report.strikes)), *map(str, counts))
-    console().print(table)
+    row = [Text(str(figure)) for figure in (report.targets, len(report.strikes), *counts)]
+    console().print(FittedTable(columns, [row]))
     for refusal in report.refused_targets:
         console().print(f"refused itself: {refusal}", style="warn", markup=False)
     for strike in report.breaches:

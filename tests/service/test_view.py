@@ -21,7 +21,7 @@ from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import ScriptedJudge, subjects, team
 
-WIDTHS = [60, 80, 112, 160]
+WIDTHS = [40, 60, 80, 112, 160]
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +197,19 @@ def test_a_search_names_the_export_of_the_function(
     console = _console(80)
     print_search_summary(console, report.model_copy(update={"tasks": tasks}))
     assert "kernelwright export scripted.py:norm -o vendored/" in _text(console, 80)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_two_examples_of_a_function_are_told_apart(
+    searched: tuple[KernelStore, SearchReport], width: int
+) -> None:
+    _, report = searched
+    functions = tuple(
+        f.model_copy(update={"function": "norm", "inputs": inputs})
+        for f, inputs in zip(report.functions, ("f16[4,8]", "f16[64,8]"), strict=True)
+    )
+    console = _console(width)
+    print_search_summary(console, report.model_copy(update={"functions": functions}))
+    text = _text(console, width)
+    assert "f16[4,8]" in text
+    assert "f16[64,8]" in text

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from kernelwright.evaluator.gain import in_microseconds
@@ -12,8 +11,16 @@ from kernelwright.runtime.registry import LoadedCall
 from kernelwright.runtime.registry import registry as of_process
 from kernelwright.service.python.html import QUIET, Cell, as_text, line_html, table_html
 from kernelwright.service.view.figure import short
+from kernelwright.service.view.fitted_table import Column, FittedTable
 
-_HEADS = ("function", "inputs", "runs", "calls", "a call takes", "why")
+_COLUMNS = (
+    Column("function"),
+    Column("inputs", leaves=3, below="alone", least=24, overflow="fold"),
+    Column("runs", least=8, overflow="fold"),
+    Column("calls", justify="right", leaves=1),
+    Column("a call takes", justify="right", leaves=1),
+    Column("why", leaves=4, below="alone", least=24, overflow="fold"),
+)
 _NOTHING = "nothing is loaded: kernelwright.optimize and kernelwright.elementwise load functions"
 
 
@@ -40,20 +47,14 @@ class RegistryTable:
         if not rows:
             yield Text(_NOTHING, style="bright_black")
             return
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
-        for head in _HEADS:
-            is_number = head in ("calls", "a call takes")
-            table.add_column(head, justify="right" if is_number else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*map(Text, _texts(row)))
-        yield table
+        yield FittedTable(_COLUMNS, [[*map(Text, _texts(row))] for row in rows])
 
     def __repr__(self) -> str:
         return as_text(self)
 
     def _repr_html_(self) -> str:
         rows = [[Cell(text) for text in _texts(row)] for row in of_process.calls()]
-        return table_html(_HEADS, rows) if rows else line_html(_NOTHING, QUIET)
+        return table_html([column.head for column in _COLUMNS], rows) if rows else line_html(_NOTHING, QUIET)
 
 
 def _texts(row: LoadedCall) -> list[str]:

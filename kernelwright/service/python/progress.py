@@ -91,13 +91,13 @@ class Silent:
         pass
 
 
-def _cells(task: TaskProgress) -> list[Cell]:
+def _cells(task: TaskProgress, label: str) -> list[Cell]:
     mark = Cell("…", QUIET)
     if task.reason:
         mark = Cell("✓", GOOD) if task.is_confirmed else Cell("–", QUIET)
     return [
         mark,
-        Cell(task.summary.name),
+        Cell(label),
         Cell(str(task.tried), is_number=True),
         Cell(str(task.correct), GOOD, is_number=True),
         Cell(str(task.failed) if task.failed else "", BAD, is_number=True),
@@ -155,7 +155,7 @@ class NotebookTable:
             case ModelRemarked():
                 self._remarks.append(event.sentence)
             case CandidateProposed():
-                name = self._progress.tasks[event.task_id].summary.name
+                name = self._progress.label(self._progress.tasks[event.task_id])
                 self._last = f"{name}: {event.idea}"
             case CampaignHeldUp():
                 self._last = held_up(event)
@@ -169,7 +169,8 @@ class NotebookTable:
         if not self._is_over:
             foot += " · interrupt the kernel to end in order"
         parts = [line_html(self._head)]
-        if rows := [_cells(task) for task in self._progress.tasks.values()]:
+        rows = [_cells(t, self._progress.label(t)) for t in self._progress.tasks.values()]
+        if rows:
             parts.append(table_html(_HEADS, rows))
         parts += [line_html(remark, BAD) for remark in self._remarks]
         parts += [line_html(self._last, QUIET), line_html(foot, QUIET)]

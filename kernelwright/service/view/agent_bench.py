@@ -1,9 +1,10 @@
 """The yardstick for models and prompts, as a table and as lines of progress."""
 
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
-from kernelwright.campaign.agent_bench.score import BenchReport, TaskScore
+from kernelwright.campaign.agent_bench.score import BenchReport, LevelScore, TaskScore
+from kernelwright.service.view.fitted_table import Column, FittedTable
 
 _COLUMNS = (
     *("level", "tasks", "solved", "beats", "×floor", "offline"),
@@ -26,26 +27,10 @@ def score_line(score: TaskScore) -> str:
 
 def print_bench_table(console: Console, report: BenchReport) -> None:
     """Print a line for each variant, and one for each level below it."""
-    table = Table(box=None, header_style="label", pad_edge=False, padding=(0, 1))
-    table.add_column("variant")
-    for column in _COLUMNS:
-        table.add_column(column, justify="left" if column == "level" else "right", no_wrap=True)
-    for line in report.table:
-        is_sum = line.level == "all"
-        table.add_row(
-            line.variant.value if is_sum else "",
-            line.level,
-            str(line.tasks),
-            str(line.solved),
-            str(line.beats_offline) if line.variant.value != "offline" else "–",
-            _figure(line.times_floor),
-            _figure(line.offline_times_floor),
-            f"{line.tokens:,}" if line.tokens else "–",
-            f"{line.dollars:.2f}" if line.tokens else "–",
-            f"{line.minutes:.1f}",
-            style="" if is_sum else "quiet",
-        )
-    console.print(table)
+    leaving = enumerate(_COLUMNS[1:], start=1)
+    figures = (Column(head, justify="right", leaves=turn) for turn, head in leaving)
+    columns = (Column("variant"), Column("level"), *figures)
+    console.print(FittedTable(columns, [_cells(line) for line in report.table]))
     console.print(
         "beats: clearly faster than the offline agents; ×floor: how many times the least time that "
         "a right kernel can take, the offline agents beside it.",
@@ -59,6 +44,24 @@ def print_bench_table(console: Console, report: BenchReport) -> None:
         markup=False,
         soft_wrap=True,
     )
+
+
+def _cells(line: LevelScore) -> list[Text]:
+    is_sum = line.level == "all"
+    is_offline = line.variant.value == "offline"
+    cells = (
+        line.variant.value if is_sum else "",
+        line.level,
+        str(line.tasks),
+        str(line.solved),
+        "–" if is_offline else str(line.beats_offline),
+        _figure(line.times_floor),
+        _figure(line.offline_times_floor),
+        f"{line.tokens:,}" if line.tokens else "–",
+        f"{line.dollars:.2f}" if line.tokens else "–",
+        f"{line.minutes:.1f}",
+    )
+    return [Text(cell, style="" if is_sum else "quiet") for cell in cells]
 
 
 def _figure(value: float | None) -> str:

@@ -1,12 +1,12 @@
 """Times of one function on this machine, as a page: measured first, a prediction apart."""
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.runtime.benchmark import ArmTime, Benchmark
 from kernelwright.service.view.figure import MLX_IS_BEST
+from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.speedup import gain_line
 
 
@@ -38,17 +38,19 @@ def _where(measured: Benchmark) -> str:
     return f"{measured.chip}: MLX without a GPU, {turns}"
 
 
-def _times(measured: Benchmark) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("median", justify="right", no_wrap=True)
-    table.add_column("95 % interval", no_wrap=True)
-    table.add_column("", no_wrap=True)
+def _times(measured: Benchmark) -> FittedTable:
+    columns = (
+        Column(""),
+        Column("median", style="figure", justify="right"),
+        Column("95 % interval", style="quiet", leaves=2),
+        Column("", leaves=1, below="alone"),
+    )
+    rows = []
     for arm in measured.arms:
         interval = f"{in_microseconds(arm.lower_us)} – {in_microseconds(arm.upper_us)}"
-        median = Text(in_microseconds(arm.median_us), style="figure")
-        table.add_row(Text(arm.name), median, Text(interval, style="quiet"), _remark(arm, measured))
-    return table
+        median = Text(in_microseconds(arm.median_us))
+        rows.append([Text(arm.name), median, Text(interval), _remark(arm, measured)])
+    return FittedTable(columns, rows)
 
 
 def _remark(arm: ArmTime, measured: Benchmark) -> Text:

@@ -14,6 +14,7 @@ from kernelwright.evaluator.evaluation import BASELINE_NAMES, Evaluation, Sample
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.kernel import Kernel, Program, Tensor
+from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.speedup import gain_line
 from kernelwright.store import Candidate, CandidateDetail, KnownEvaluation
@@ -190,9 +191,8 @@ def _stages(evaluation: Evaluation) -> RenderableType:
 
 
 def _accuracy(evaluation: Evaluation) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
-    for head in ("output", "worst absolute", "worst relative", "by row", "MLX by row", "allowed"):
-        table.add_column(head, justify="right")
+    heads = ("output", "worst absolute", "worst relative", "by row", "MLX by row", "allowed")
+    rows = []
     for row in evaluation.accuracy:
         figures = (
             row.maximum_absolute,
@@ -201,18 +201,15 @@ def _accuracy(evaluation: Evaluation) -> RenderableType:
             row.reference_row_relative,
             row.bound,
         )
-        table.add_row(str(row.output), *(f"{figure:.2g}" for figure in figures))
-    return table
+        rows.append([Text(str(row.output)), *(Text(f"{figure:.2g}") for figure in figures)])
+    return FittedTable(plain_columns(*heads, justify="right"), rows)
 
 
 def _work(launches: tuple[Counters, ...]) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
-    table.add_column("launch")
-    for head in ("groups", "threads", "read", "written", "float ops", "special", "barriers"):
-        table.add_column(head, justify="right")
+    heads = ("groups", "threads", "read", "written", "float ops", "special", "barriers")
+    rows = []
     for launch in launches:
-        table.add_row(
-            launch.kernel,
+        figures = (
             f"{launch.threadgroups:,}",
             f"{launch.threads:,}",
             in_bytes(sum(b.bytes_read for b in launch.buffers)),
@@ -221,7 +218,8 @@ def _work(launches: tuple[Counters, ...]) -> RenderableType:
             f"{launch.special_operations:,}",
             f"{launch.barriers:,}",
         )
-    return table
+        rows.append([Text(launch.kernel), *map(Text, figures)])
+    return FittedTable(plain_columns("launch", *heads, justify="right"), rows)
 
 
 def _samples(samples: Samples) -> Text:

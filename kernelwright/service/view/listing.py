@@ -10,11 +10,11 @@ from rich.text import Text
 from kernelwright.campaign.report.champion_list import RankedChampion
 from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.service.view.figure import SHORT_ID, in_bytes, in_dollars, ranked, short
+from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.speedup import gain_cells, speedup_note
 from kernelwright.store import HistoryEntry, StoreStatistics, Wanted
 from kernelwright.store.record import Spend
 
-_NARROW = 100
 _FRESHNESS = {"fresh": "good", "stale": "warn", "revoked": "bad"}
 
 
@@ -32,43 +32,21 @@ def print_champions(
             style="quiet",
         )
         return
-    wide = console.width >= _NARROW
-    table = _table()
-    table.add_column("id", style="id", no_wrap=True, min_width=SHORT_ID)
-    table.add_column("task", style="task", no_wrap=True, overflow="ellipsis", ratio=3)
-    if wide:
-        table.add_column("inputs", style="quiet", overflow="ellipsis", no_wrap=True, ratio=3)
-    table.add_column("MLX", justify="right", no_wrap=True, min_width=8)
-    table.add_column("ours", justify="right", no_wrap=True, min_width=8)
-    told = [len(str(gain_cells(c.gain)[-1])) for c in champions]
-    table.add_column("speedup", no_wrap=True, min_width=max(8, *told))
-    table.add_column("on", no_wrap=True, overflow="ellipsis", min_width=6)
-    if spending:
-        table.add_column("spent", style="figure", justify="right", no_wrap=True, min_width=7)
-    if wide:
-        table.add_column("age", justify="right", no_wrap=True, style="quiet", min_width=4)
-    for champion in champions:
-        device = Text(champion.gain.chip, style=_FRESHNESS[champion.freshness])
-        if champion.freshness != "fresh":
-            device.append(f" ({champion.freshness})")
-        task = Text(champion.task.name)
-        if not wide:
-            # What has no column of its own stands below.
-            task.append(f"\n{champion.task.shapes}", style="quiet")
-            device.append(f"\n{_age(champion.crowned_at)}", style="quiet")
-        cells = [
-            Text(short(champion.candidate_id)),
-            task,
-            *([Text(champion.task.shapes)] if wide else []),
-            *gain_cells(champion.gain),
-            device,
-        ]
-        if spending:
-            cells.append(Text(in_dollars(spending.get(champion.task.id))))
-        if wide:
-            cells.append(Text(_age(champion.crowned_at)))
-        table.add_row(*cells)
-    console.print(table)
+    columns = (
+        Column("id", style="id"),
+        Column("task", style="task"),
+        Column("inputs", style="quiet", leaves=5, below="alone", least=24, overflow="fold"),
+        Column("MLX", justify="right", leaves=2),
+        Column("ours", justify="right", leaves=2),
+        Column("speedup", leaves=1),
+        Column("on", leaves=3),
+        Column("spent", style="figure", justify="right", leaves=4),
+        Column("age", style="quiet", justify="right", leaves=6),
+    )
+    rows = [_champion_cells(c, (spending or {}).get(c.task.id)) for c in champions]
+    if not spending:
+        columns, rows = columns[:7] + columns[8:], [row[:7] + row[8:] for row in rows]
+    console.print(FittedTable(columns, rows, key=1))
     console.print(f"\n{speedup_note(c.gain for c in champions)}", style="quiet")
     kept = sum(not c.beats_mlx for c in champions)
     if kept:
@@ -86,38 +64,49 @@ def print_champions(
     )
 
 
+def _champion_cells(champion: RankedChampion, spent: Spend | None) -> list[Text]:
+    device = Text(champion.gain.chip, style=_FRESHNESS[champion.freshness])
+    if champion.freshness != "fresh":
+        device.append(f" ({champion.freshness})")
+    return [
+        Text(short(champion.candidate_id)),
+        Text(champion.task.name),
+        Text(champion.task.shapes),
+        *gain_cells(champion.gain),
+        device,
+        Text(in_dollars(spent)),
+        Text(_age(champion.crowned_at)),
+    ]
+
+
 def print_history(console: Console, entries: Sequence[HistoryEntry]) -> None:
     """Print trials, newest first."""
     if not entries:
         console.print("Nothing was tried yet that fits.", style="quiet")
         return
-    wide = console.width >= _NARROW
-    table = _table()
-    table.add_column("id", style="id", no_wrap=True, min_width=SHORT_ID)
-    table.add_column("task", style="task", no_wrap=True, overflow="ellipsis", ratio=2)
-    table.add_column("verdict", no_wrap=True, min_width=13)
-    table.add_column("rank", justify="right", style="figure", no_wrap=True, min_width=8)
-    table.add_column("by", style="quiet", no_wrap=True, overflow="ellipsis", max_width=18)
-    if wide:
-        table.add_column("what", style="quiet", no_wrap=True, overflow="ellipsis", ratio=4)
-    table.add_column("age", justify="right", style="quiet", no_wrap=True, min_width=4)
-    for entry in entries:
-        cells = [
+    columns = (
+        Column("id", style="id"),
+        Column("task", style="task"),
+        Column("verdict", leaves=1),
+        Column("rank", style="figure", justify="right", leaves=2),
+        Column("by", style="quiet", leaves=4, least=18),
+        Column("what", style="quiet", leaves=5, below="dropped", least=24),
+        Column("age", style="quiet", justify="right", leaves=3),
+    )
+    rows = [
+        [
             Text(short(entry.candidate_id)),
             Text(entry.task.name),
             _verdict(entry),
             Text(ranked(entry.rank)),
             Text(entry.author),
-        ]
-        if wide:
             # A failure says what went wrong, a success what made it different.
-            cells.append(Text(entry.idea if entry.rank else entry.summary or entry.idea))
-        table.add_row(*cells, Text(_age(entry.at)))
-    console.print(table)
-
-
-def _table() -> Table:
-    return Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False, expand=True)
+            Text(entry.idea if entry.rank else entry.summary or entry.idea),
+            Text(_age(entry.at)),
+        ]
+        for entry in entries
+    ]
+    console.print(FittedTable(columns, rows, key=1))
 
 
 def _verdict(entry: HistoryEntry) -> Text:
@@ -162,19 +151,21 @@ def print_wanted(console: Console, wanted: Sequence[Wanted]) -> None:
             style="quiet",
         )
         return
-    table = _table()
-    table.add_column("graph", style="id", no_wrap=True, min_width=SHORT_ID)
-    table.add_column("function", style="task", no_wrap=True, overflow="ellipsis", ratio=3)
-    table.add_column("inputs", style="quiet", no_wrap=True, overflow="ellipsis", ratio=4)
-    table.add_column("calls", style="figure", justify="right", no_wrap=True, min_width=7)
-    table.add_column("seen", style="quiet", justify="right", no_wrap=True, min_width=6)
-    for call in wanted:
-        seen = _age(call.last_seen_at) if call.last_seen_at else "–"
-        table.add_row(
+    columns = (
+        Column("graph", style="id"),
+        Column("function", style="task"),
+        Column("inputs", style="quiet", leaves=2, below="alone", least=24, overflow="fold"),
+        Column("calls", style="figure", justify="right", leaves=1),
+        Column("seen", style="quiet", justify="right", leaves=3),
+    )
+    rows = [
+        [
             Text(short(call.fingerprint)),
             Text(call.function),
             Text(", ".join(call.inputs)),
             Text(f"{call.calls:,}"),
-            Text(seen),
-        )
-    console.print(table)
+            Text(_age(call.last_seen_at) if call.last_seen_at else "–"),
+        ]
+        for call in wanted
+    ]
+    console.print(FittedTable(columns, rows, key=1))

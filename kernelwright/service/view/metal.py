@@ -13,6 +13,7 @@ from kernelwright.metal.device.base import Array, Counters
 from kernelwright.metal.diagnostic import Diagnostic, SanitizerReport, Severity
 from kernelwright.metal.perf import Prediction
 from kernelwright.service.view.figure import in_bytes
+from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 
 _STYLES = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.NOTE: "quiet"}
 _SHOWN_ELEMENTS = 6
@@ -36,7 +37,8 @@ def print_diagnostics(console: Console, diagnostics: Sequence[Diagnostic], file:
 
 def print_arrays(console: Console, arrays: Mapping[str, Array]) -> None:
     """Print what a kernel wrote: type, range and first elements of each array."""
-    table = _table("array", "type", "least", "most", "first elements")
+    columns = plain_columns("array", "type", "least", "most", "first elements")
+    rows = []
     for name, array in arrays.items():
         flat = array.reshape(-1)
         numbers = flat.astype(np.float64) if array.dtype.kind != "c" else np.abs(flat)
@@ -44,14 +46,9 @@ def print_arrays(console: Console, arrays: Mapping[str, Array]) -> None:
         first = ", ".join(f"{v:.6g}" for v in numbers[:_SHOWN_ELEMENTS])
         more = ", …" if flat.size > _SHOWN_ELEMENTS else ""
         shape = ",".join(map(str, array.shape))
-        table.add_row(
-            Text(name, style="task"),
-            f"{array.dtype}[{shape}]",
-            f"{least:.6g}",
-            f"{most:.6g}",
-            first + more,
-        )
-    console.print(table)
+        figures = f"{array.dtype}[{shape}]", f"{least:.6g}", f"{most:.6g}", first + more
+        rows.append([Text(name, style="task"), *map(Text, figures)])
+    console.print(FittedTable(columns, rows))
 
 
 def print_reports(
@@ -72,16 +69,13 @@ def print_reports(
 
 def print_counters(console: Console, counters: Counters) -> None:
     """Print what a launch cost."""
-    table = _table("buffer", "read", "written", "sectors read", "sectors written")
+    columns = plain_columns("buffer", "read", "written", "sectors read", "sectors written")
+    rows = []
     for b in counters.buffers:
-        table.add_row(
-            Text(b.name, style="task"),
-            in_bytes(b.bytes_read),
-            in_bytes(b.bytes_written),
-            f"{b.sectors_read:,}",
-            f"{b.sectors_written:,}",
-        )
-    console.print(table)
+        nbytes = in_bytes(b.bytes_read), in_bytes(b.bytes_written)
+        sectors = f"{b.sectors_read:,}", f"{b.sectors_written:,}"
+        rows.append([Text(b.name, style="task"), *map(Text, (*nbytes, *sectors))])
+    console.print(FittedTable(columns, rows))
     figures: dict[str, int | str] = {
         "threads": counters.threads,
         "threadgroups": counters.threadgroups,
@@ -105,20 +99,10 @@ def print_counters(console: Console, counters: Counters) -> None:
 
 def print_predictions(console: Console, predictions: Sequence[Prediction]) -> None:
     """Print predicted times; every row says that it is one."""
-    table = _table("chip", "predicted", "bound by", "of bandwidth", "")
+    columns = plain_columns("chip", "predicted", "bound by", "of bandwidth", "")
+    rows = []
     for p in predictions:
-        table.add_row(
-            Text(p.chip, style="task"),
-            f"~{in_microseconds(p.time_us)}",
-            p.bound,
-            f"{p.bandwidth_share:.0%}",
-            Text(p.label, style="quiet"),
-        )
-    console.print(table)
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
-    for head in heads:
-        table.add_column(head)
-    return table
+        figures = f"~{in_microseconds(p.time_us)}", p.bound, f"{p.bandwidth_share:.0%}"
+        label = Text(p.label, style="quiet")
+        rows.append([Text(p.chip, style="task"), *map(Text, figures), label])
+    console.print(FittedTable(columns, rows))

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.bar import Bar
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
@@ -13,11 +11,9 @@ from kernelwright.campaign.planning.plan_summary import PlanOutline, RegionOutli
 from kernelwright.campaign.report.wording import counted
 from kernelwright.evaluator.gain import Gain
 from kernelwright.service.view.figure import in_bytes
+from kernelwright.service.view.fitted_table import Column, FittedTable
 
 _COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
-_NARROW = 72
-_FIGURES = 56
-"""Columns that labels and figures take, with the gaps between them."""
 _BAR = 24
 _MOST_NAMES = 6
 _MOST_STEPS = 48
@@ -36,10 +32,11 @@ class _Row:
 def print_plan(console: Console, plan: PlanOutline) -> None:
     """Print a plan: its steps, the reasons for its cuts, its traffic."""
     console.print(_headline(plan))
-    console.print(_steps(plan, console.width))
+    console.print(_steps(plan))
     if plan.left or plan.seams:
         console.print(_reasons(plan))
-    console.print(_traffic(plan, width=_BAR if console.width >= _NARROW else _BAR // 3))
+    console.print()
+    console.print(_traffic(plan))
     console.print(Text(_note(plan), style="quiet"))
     if not plan.regions:
         console.print("MLX keeps all of it: no part of this graph gains.", style="warn")
@@ -57,23 +54,18 @@ def _headline(plan: PlanOutline) -> Text:
     )
 
 
-def _steps(plan: PlanOutline, width: int) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="label")
-    # Figures are never cut: what is computed and read takes the room that they leave.
-    room = max(10, min(60, width - _FIGURES))
-    table.add_column("step", no_wrap=True, min_width=6)
-    table.add_column("computes", overflow="ellipsis", no_wrap=True, max_width=room * 3 // 5)
-    table.add_column(
-        "reads", overflow="ellipsis", no_wrap=True, style="quiet", max_width=room * 2 // 5
+def _steps(plan: PlanOutline) -> FittedTable:
+    columns = (
+        Column("step"),
+        Column("computes", least=16, overflow="fold"),
+        Column("reads", style="quiet", leaves=4, below="dropped", least=16),
+        Column("launches", justify="right", leaves=2),
+        Column("bytes", justify="right", leaves=3),
+        Column("speedup", justify="right", leaves=1),
     )
-    table.add_column("launches", justify="right", no_wrap=True, min_width=8)
-    table.add_column("bytes", justify="right", no_wrap=True, min_width=17)
-    table.add_column("speedup", justify="right", no_wrap=True, min_width=8)
     tint = tints(plan)
-    for row in _rows(plan):
-        color = _COLORS[tint.get(row.steps[0].label, 0)]
-        table.add_row(*_cells(row, color))
-    return table
+    rows = [_cells(row, _COLORS[tint.get(row.steps[0].label, 0)]) for row in _rows(plan)]
+    return FittedTable(columns, rows, key=1)
 
 
 def _rows(plan: PlanOutline) -> list[_Row]:
@@ -137,6 +129,8 @@ def _mlx_cells(row: _Row) -> list[Text]:
         Text(_ops(row.steps), style="quiet"),
         Text(", ".join(reads)),
         Text(str(sum(step.launches for step in row.steps)), style="quiet"),
+        Text(),
+        Text(),
     ]
 
 
@@ -173,7 +167,7 @@ def _reasons(plan: PlanOutline) -> Tree:
     return tree
 
 
-def _traffic(plan: PlanOutline, width: int) -> Table:
+def _traffic(plan: PlanOutline) -> FittedTable:
     """Compare the ways to run the whole function; the fastest of MLX's is what counts."""
     traffic, work = plan.traffic, plan.work
     rows = [
@@ -183,18 +177,26 @@ def _traffic(plan: PlanOutline, width: int) -> Table:
     ]
     if traffic.fast < traffic.compiled:
         rows.insert(2, ("with mx.fast", traffic.fast, work.fast.launches))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="label")
-    table.add_column("\nwhole function", style="label", no_wrap=True, min_width=14)
-    table.add_column("\nbytes", justify="right", style="figure", no_wrap=True)
-    table.add_column("", width=width)
-    table.add_column("\nlaunches", justify="right", style="figure", no_wrap=True)
-    table.add_column("\nspeedup", justify="right", no_wrap=True)
+    columns = (
+        Column("whole function", style="label"),
+        Column("bytes", style="figure", justify="right", leaves=2),
+        Column("", leaves=3, below="dropped"),
+        Column("launches", style="figure", justify="right", leaves=1),
+        Column("speedup", justify="right"),
+    )
+    cells = []
     for name, nbytes, launches in rows:
-        color = "cyan" if name == "plan" else "bright_black"
-        bar = Bar(max(traffic.eager, 1), 0, nbytes, width=width, color=color)
-        speedup = _speedup(plan.gain, plan.limit) if name == "plan" else Text()
-        table.add_row(name, in_bytes(nbytes), bar, str(launches), speedup)
-    return table
+        is_plan = name == "plan"
+        bar = _bar(nbytes / max(traffic.eager, 1), "cyan" if is_plan else "bright_black")
+        speedup = _speedup(plan.gain, plan.limit) if is_plan else Text()
+        cells.append([Text(name), Text(in_bytes(nbytes)), bar, Text(str(launches)), speedup])
+    return FittedTable(columns, cells)
+
+
+def _bar(share: float, style: str) -> Text:
+    """Draw a share of the whole, to an eighth of a column."""
+    whole, eighths = divmod(round(min(share, 1.0) * _BAR * 8), 8)
+    return Text("█" * whole + " ▏▎▍▌▋▊▉"[eighths].strip(), style=style)
 
 
 def _note(plan: PlanOutline) -> str:

@@ -6,9 +6,7 @@ from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
-from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.event import (
@@ -26,10 +24,11 @@ from kernelwright.campaign.event import (
 )
 from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.service.view.figure import ranked, short
+from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.search_progress import SearchProgress, TaskProgress
 
-_NARROW = 90
 _VISIBLE_TASKS = 16
+_BAR = 12
 
 
 class ProgressView(Protocol):
@@ -113,7 +112,7 @@ class LiveTable:
         style = "good" if event.rank else "bad"
         self._last = Text.assemble(
             (short(event.candidate_id), "id"),
-            f" {row.summary.name} ",
+            f" {self._progress.label(row)} ",
             (event.status.value, style),
             "  ",
             (event.summary, "quiet"),
@@ -124,7 +123,7 @@ class LiveTable:
         words = "confirmed" if event.rank else f"not confirmed: {event.summary}"
         self._last = Text.assemble(
             (short(event.candidate_id), "id"),
-            f" {row.summary.name} ",
+            f" {self._progress.label(row)} ",
             (words, "good" if event.rank else "bad"),
         )
 
@@ -132,24 +131,23 @@ class LiveTable:
         self._last.truncate(max(20, self._console.width - 2), overflow="ellipsis")
         return Group(self._head, self._table(), self._last, self._foot())
 
-    def _table(self) -> Table:
-        wide = self._console.width >= _NARROW
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", expand=False)
-        table.add_column("", width=1)
-        table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=34)
-        if wide:
-            table.add_column("", width=12)
-        table.add_column("tried", justify="right")
-        table.add_column("right", justify="right")
-        table.add_column("failed", justify="right")
-        table.add_column("best", justify="right", no_wrap=True)
+    def _table(self) -> FittedTable:
+        columns = (
+            Column(""),
+            Column("task"),
+            Column("", leaves=4),
+            Column("tried", justify="right", leaves=1),
+            Column("right", justify="right", leaves=2),
+            Column("failed", justify="right", leaves=3),
+            Column("best", justify="right"),
+        )
         shown = self._shown()
-        for row in shown:
-            table.add_row(*self._cells(row, wide=wide))
+        rows = [self._cells(row) for row in shown]
         hidden = len(self._progress.tasks) - len(shown)
         if hidden > 0:
-            table.add_row("", Text(f"and {counted(hidden, 'more task')}", style="quiet"))
-        return table
+            more = Text(f"and {counted(hidden, 'more task')}", style="quiet")
+            rows.append([Text(), more, *(Text() for _ in columns[2:])])
+        return FittedTable(columns, rows, key=1, one_line=True)
 
     def _shown(self) -> list[TaskProgress]:
         rows = list(self._progress.tasks.values())
@@ -162,31 +160,28 @@ class LiveTable:
         kept = {id(row) for row in (moving + still[::-1])[:room]}
         return [row for row in rows if id(row) in kept]
 
-    def _cells(self, row: TaskProgress, *, wide: bool) -> list[RenderableType]:
+    def _cells(self, row: TaskProgress) -> list[Text]:
         failed = row.failed
-        cells: list[RenderableType] = [
+        return [
             self._mark(row),
-            Text(row.summary.name, style="task"),
+            Text(self._progress.label(row), style="task"),
+            self._bar(row),
             Text(str(row.tried), style="quiet" if not row.tried else ""),
             Text(str(row.correct) if row.tried else "", style="good"),
             Text(str(failed) if failed else "", style="bad"),
             Text(ranked(row.rank) if row.rank else "", style="figure"),
         ]
-        if wide:
-            total = row.tried if row.reason else self._candidates_per_task
-            bar = ProgressBar(
-                total=max(1, total),
-                completed=row.tried,
-                width=12,
-                complete_style="cyan",
-                finished_style="good" if row.correct else "quiet",
-            )
-            cells.insert(2, bar)
-        return cells
 
-    def _mark(self, row: TaskProgress) -> RenderableType:
+    def _bar(self, row: TaskProgress) -> Text:
+        total = row.tried if row.reason else max(row.tried, self._candidates_per_task)
+        full = _BAR * row.tried // max(1, total)
+        style = "title" if not row.reason else "good" if row.correct else "quiet"
+        return Text.assemble(("━" * full, style), ("─" * (_BAR - full), "quiet"))
+
+    def _mark(self, row: TaskProgress) -> Text:
         if row.waiting or (row.tried >= self._candidates_per_task and not row.reason):
-            return self._spinner
+            moment = self._spinner.render(self._console.get_time())
+            return moment if isinstance(moment, Text) else Text("·")
         if row.reason:
             return Text("✓", style="good") if row.is_confirmed else Text("–", style="quiet")
         return Text("·", style="quiet")
@@ -210,7 +205,7 @@ class PlainLines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._names: dict[str, str] = {}
+        self._progress = SearchProgress()
 
     def __enter__(self) -> Self:
         return self
@@ -225,9 +220,13 @@ class PlainLines:
 
     def show(self, event: Event) -> None:
         """Print what the event says, if it says something."""
+        self._progress.take_in(event)
         line = self._line(event)
         if line:
             self._console.print(line, markup=False, soft_wrap=True)
+
+    def _label(self, task_id: str) -> str:
+        return self._progress.label(self._progress.tasks[task_id])
 
     def _line(self, event: Event) -> str:
         match event:
@@ -235,7 +234,6 @@ class PlainLines:
                 device = f"{event.device.name} ({event.device.chip})"
                 return f"search {short(event.campaign_id)} on {device}, store {event.store}"
             case FunctionPlanned():
-                self._names |= {task.id: task.name for task in event.tasks}
                 return (
                     f"{event.function} {event.inputs}: {counted(event.nodes, 'op')}, "
                     f"{counted(len(event.tasks), 'region')}"
@@ -245,17 +243,16 @@ class PlainLines:
             case CandidateJudged():
                 known = ", known" if event.reused else ""
                 rank = f", {ranked(event.rank)}" if event.rank else ""
-                head = f"  {short(event.candidate_id)} {self._names.get(event.task_id, '')}"
+                head = f"  {short(event.candidate_id)} {self._label(event.task_id)}"
                 return f"{head}: {event.status.value}{rank}{known}"
             case CandidateConfirmed():
-                name = self._names.get(event.task_id, "")
                 words = "confirmed" if event.rank else f"not confirmed, {event.summary}"
-                return f"  {short(event.candidate_id)} {name}: {words}"
+                return f"  {short(event.candidate_id)} {self._label(event.task_id)}: {words}"
             case ModelRemarked():
                 return f"  {event.sentence}"
             case CampaignHeldUp():
                 return held_up(event)
             case TaskEnded():
-                return f"  {self._names.get(event.task_id, '')}: {event.reason}"
+                return f"  {self._label(event.task_id)}: {event.reason}"
             case CandidateProposed() | CampaignEnded():
                 return ""

@@ -50,13 +50,16 @@ class SearchProgress:
 
     def __init__(self) -> None:
         self.tasks: dict[str, TaskProgress] = {}
+        self._uses: Counter[str] = Counter()
 
     def take_in(self, event: Event) -> None:
         """Take in one event."""
         match event:
             case FunctionPlanned():
                 for task in event.tasks:
-                    self.tasks.setdefault(task.id, TaskProgress(task, event.function))
+                    if task.id not in self.tasks:
+                        self.tasks[task.id] = TaskProgress(task, event.function)
+                        self._uses[task.name] += 1
             case CandidateProposed():
                 self.tasks[event.task_id].waiting += 1
             case CandidateJudged():
@@ -67,6 +70,12 @@ class SearchProgress:
                 confirmed.is_confirmed = event.rank is not None
             case TaskEnded():
                 self.tasks[event.task_id].reason = event.reason
+
+    def label(self, task: TaskProgress) -> str:
+        """Return a task's name, with its inputs where another task has the same name."""
+        summary = task.summary
+        is_alone = self._uses[summary.name] == 1
+        return summary.name if is_alone else f"{summary.name} {summary.shapes}"
 
     @property
     def tried(self) -> int:

@@ -16,15 +16,10 @@ from kernelwright.campaign.report.search_report import FunctionReport, SearchRep
 from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.campaign.spec.search_target import CATALOG
 from kernelwright.service.view.figure import in_bytes, short
+from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.speedup import gain_cells, speedup_note
 
 _WIDE = 112
-_WIDEST_NAME = 40
-_NARROWEST_NAME = 24
-_SHORTEST_NAME = 14
-_FRAME = 4
-"""Columns that a narrow panel takes."""
-_LEAST_WIDTHS = (5, 8, 8, 8, 8)
 
 
 def print_search_summary(console: Console, report: SearchReport) -> None:
@@ -36,7 +31,7 @@ def search_summary(report: SearchReport, width: int) -> RenderableType:
     """Compose the closing page for a terminal of `width` columns."""
     parts: list[RenderableType] = [_headline(report)]
     if report.tasks:
-        parts += [Text(), _task_table(report, width)]
+        parts += [Text(), _task_table(report)]
     notes = list(_notes(report))
     if notes:
         grid = Table.grid(padding=(0, 2, 0, 0))
@@ -75,54 +70,44 @@ def _headline(report: SearchReport) -> Text:
     return text
 
 
-def _task_table(report: SearchReport, width: int) -> Table:
-    wide = width >= _WIDE
-    rows = [row for f in report.functions for row in _function_rows(report, f, wide=wide)]
-    told = [max(len(str(row[column])) for row in rows) for column in range(1, 6)]
-    others = sum(map(max, told, _LEAST_WIDTHS)) + _FRAME + 2 * len(told)
-    most = _WIDEST_NAME if wide else max(_SHORTEST_NAME, min(_NARROWEST_NAME, width - others))
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
-    table.add_column(
-        "function and its regions",
-        no_wrap=True,
-        overflow="ellipsis",
-        min_width=min(most, _SHORTEST_NAME),
-        max_width=most,
+def _task_table(report: SearchReport) -> FittedTable:
+    columns = (
+        Column("function and its regions"),
+        Column("right", justify="right", leaves=3),
+        Column("kernel", leaves=1),
+        Column("MLX", justify="right", leaves=2),
+        Column("ours", justify="right", leaves=2),
+        Column("speedup"),
+        Column("moves", justify="right", leaves=4, below="dropped"),
     )
-    table.add_column("right", justify="right", no_wrap=True, min_width=5)
-    table.add_column("kernel", no_wrap=True, min_width=8)
-    table.add_column("MLX", justify="right", no_wrap=True, min_width=8)
-    table.add_column("ours", justify="right", no_wrap=True, min_width=8)
-    table.add_column("speedup", no_wrap=True, min_width=max(8, told[-1]))
-    if wide:
-        table.add_column("moves", justify="right", no_wrap=True)
-    for cells in rows:
-        table.add_row(*cells)
-    return table
+    rows = [row for f in report.functions for row in _function_rows(report, f)]
+    return FittedTable(columns, rows)
 
 
 def _function_rows(
-    report: SearchReport, function: FunctionReport, *, wide: bool
-) -> Iterator[list[RenderableType]]:
+    report: SearchReport, function: FunctionReport
+) -> Iterator[list[Text]]:
     """Yield a row for the function as a whole, and one for each region if there are several."""
     tasks = {task.task_id: task for task in report.tasks}
     uses = Counter(function.task_ids)
     name = Text(function.function, style="task")
+    if sum(other.function == function.function for other in report.functions) > 1:
+        name.append(f"\n{function.inputs}", style="quiet")
     is_tried = any(tasks[task_id].tried for task_id in uses)
-    moves = _moves(report.traffic_of(function), is_known=is_tried, wide=wide)
+    moves = _moves(report.traffic_of(function), is_known=is_tried)
     if len(uses) == 1 and function.is_one_kernel:
         (task_id,) = uses
-        yield [name, *_verdict_cells(tasks[task_id]), *moves]
+        yield [name, *_verdict_cells(tasks[task_id]), moves]
         return
     whole = gain_cells(function.gain) if function.gain else _with_mlx(_undecided(tasks, uses))
-    yield [name, Text(), Text(), *whole, *moves]
+    yield [name, Text(), Text(), *whole, moves]
     for task_id, count in uses.items():
         task = tasks[task_id]
         label = task.name.partition("/")[2] or task.name
         label = f"  {label}" if count == 1 else f"  {count}× {label}"
         known = task.champion_id is not None
-        moves = _moves(task.traffic, is_known=known, wide=wide)
-        yield [Text(label), *_verdict_cells(task), *moves]
+        moves = _moves(task.traffic, is_known=known)
+        yield [Text(label), *_verdict_cells(task), moves]
 
 
 def _undecided(tasks: Mapping[str, TaskReport], task_ids: Iterable[str]) -> str:
@@ -133,7 +118,7 @@ def _undecided(tasks: Mapping[str, TaskReport], task_ids: Iterable[str]) -> str:
     return "with MLX" if all(region.reason for region in regions) else "open"
 
 
-def _verdict_cells(task: TaskReport) -> list[RenderableType]:
+def _verdict_cells(task: TaskReport) -> list[Text]:
     if not task.tried and task.champion_id is None:
         words = "with MLX" if task.reason else "not tried"
         return [Text(), Text(), Text(), Text(), Text(words, style="quiet")]
@@ -147,13 +132,12 @@ def _verdict_cells(task: TaskReport) -> list[RenderableType]:
     return [right, kernel, *gain_cells(task.gain)]
 
 
-def _with_mlx(words: str = "with MLX") -> list[RenderableType]:
+def _with_mlx(words: str = "with MLX") -> list[Text]:
     return [Text(), Text(), Text(words, style="quiet")]
 
 
-def _moves(traffic: Traffic, *, is_known: bool, wide: bool) -> list[RenderableType]:
-    words = in_bytes(traffic.moved) if is_known else ""
-    return [Text(words, style="quiet")] if wide else []
+def _moves(traffic: Traffic, *, is_known: bool) -> Text:
+    return Text(in_bytes(traffic.moved) if is_known else "", style="quiet")
 
 
 def _notes(report: SearchReport) -> Iterator[tuple[str, Text]]:

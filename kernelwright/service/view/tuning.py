@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.report.search_report import SearchReport
@@ -11,6 +10,7 @@ from kernelwright.runtime.models.choosing import Choice
 from kernelwright.runtime.models.proof import Sameness
 from kernelwright.runtime.models.speed import Interval, Speed
 from kernelwright.runtime.models.workload import Workload
+from kernelwright.service.view.fitted_table import Column, FittedTable
 
 _MOST_ROWS = 30
 
@@ -19,17 +19,29 @@ def print_choices(console: Console, workload: Workload, choices: Sequence[Choice
     """List the tasks by what they could save, and those refused with the reason."""
     calls = ", ".join(f"{n} x {name}" for name, n in workload.calls.items())
     total = sum(choice.gain_us for choice in choices) or 1.0
-    table = Table(title=f"{workload.model}: {calls}", title_justify="left")
-    for name in ("task", "inputs", "calls", "us", "floor us", "share"):
-        is_text = name in ("task", "inputs")
-        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+    columns = (
+        Column("task", style="task"),
+        Column("inputs", style="quiet", leaves=3, below="alone", least=24, overflow="fold"),
+        Column("calls", justify="right", leaves=2),
+        Column("µs", justify="right", leaves=1),
+        Column("least µs", justify="right", leaves=2),
+        Column("share", justify="right", least=12, overflow="fold"),
+    )
+    rows = []
     for choice in choices[:_MOST_ROWS]:
-        inputs = ", ".join(map(str, choice.graph.input_types))
         about = "" if choice.is_measured else "~"
         share = choice.refused or f"{100 * choice.gain_us / total:.1f} %"
-        figures = f"{about}{choice.taken_us:.1f}", f"{choice.floor_us:.1f}"
-        table.add_row(choice.name, inputs, str(choice.calls), *figures, share)
-    console.print(table)
+        cells = (
+            choice.name,
+            ", ".join(map(str, choice.graph.input_types)),
+            str(choice.calls),
+            f"{about}{choice.taken_us:.1f}",
+            f"{choice.floor_us:.1f}",
+            share,
+        )
+        rows.append([*map(Text, cells)])
+    console.print(Text(f"{workload.model}: {calls}", style="title"))
+    console.print(FittedTable(columns, rows))
 
 
 def print_tuning(

@@ -1,5 +1,6 @@
 """One frame of `campaign watch`: how a run stands, at any width of the terminal."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
@@ -77,7 +78,8 @@ def _tasks(outlook: Outlook, width: int, room: int) -> Table:
     gap = 1 if narrow else 2
     fixed = (1, 5, 5, 9) if narrow else (1, _BAR, 5, 5, 9, 8)
     left = width - sum(fixed) - gap * len(fixed)
-    names = min(_LONGEST_NAME, max((len(t.task.name) for t in outlook.tasks), default=4))
+    labels = _labels(outlook.tasks)
+    names = min(_LONGEST_NAME, max(map(len, labels.values()), default=4))
     gains = _gains(outlook.tasks, left - names - gap)
     told = max((len(text) for text in gains.values()), default=4)
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="label")
@@ -89,17 +91,26 @@ def _tasks(outlook: Outlook, width: int, room: int) -> Table:
     shown = _shown(outlook.tasks, room)
     for task in shown:
         mark = _mark(task, is_over=outlook.is_over)
-        table.add_row(mark, *_cells(task, gains[task.task.id], narrow=narrow))
+        name = Text(labels[task.task.id], style="task")
+        table.add_row(mark, name, *_cells(task, gains[task.task.id], narrow=narrow))
     if hidden := len(outlook.tasks) - len(shown):
         table.add_row("", Text(f"and {counted(hidden, 'more task')}", style="quiet"))
     return table
+
+
+def _labels(tasks: Sequence[TaskOutlook]) -> dict[str, str]:
+    """Name each task, with its inputs first where another task has the same name."""
+    uses = Counter(t.task.name for t in tasks)
+    return {
+        t.task.id: t.task.name if uses[t.task.name] == 1 else f"{t.task.shapes} {t.task.name}"
+        for t in tasks
+    }
 
 
 def _cells(task: TaskOutlook, gain: Text, *, narrow: bool) -> list[Text]:
     most = task.tried if task.reason else task.limit
     champion = Text(short(task.champion.candidate_id) if task.champion else "", style="id")
     return [
-        Text(task.task.name, style="task"),
         *([] if narrow else [_bar(task.right, task.tried, most, _BAR)]),
         Text(str(task.tried)),
         Text(str(task.right), style="good" if task.right else "quiet"),
