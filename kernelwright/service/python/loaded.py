@@ -54,7 +54,11 @@ class RegistryTable:
 
     def _repr_html_(self) -> str:
         rows = [[Cell(text) for text in _texts(row)] for row in of_process.calls()]
-        return table_html([column.head for column in _COLUMNS], rows) if rows else line_html(_NOTHING, QUIET)
+        return (
+            table_html([column.head for column in _COLUMNS], rows)
+            if rows
+            else line_html(_NOTHING, QUIET)
+        )
 
 
 def _texts(row: LoadedCall) -> list[str]:

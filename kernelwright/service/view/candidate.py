@@ -14,8 +14,8 @@ from kernelwright.evaluator.evaluation import BASELINE_NAMES, Evaluation, Sample
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.kernel import Kernel, Program, Tensor
-from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
+from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 from kernelwright.service.view.speedup import gain_line
 from kernelwright.store import Candidate, CandidateDetail, KnownEvaluation
 from kernelwright.store.record import Spend

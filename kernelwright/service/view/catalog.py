@@ -16,7 +16,9 @@ def print_catalog(console: Console, entries: Sequence[Entry]) -> None:
         # A name is what one types: it is never broken.
         Column("task", style="task", least=max((len(e.name) for e in entries), default=None)),
         Column("computes", leaves=1, below="alone", least=24, overflow="fold"),
-        Column("inputs (T: any float)", "quiet", leaves=2, below="alone", least=24, overflow="fold"),
+        Column(
+            "inputs (T: any float)", "quiet", leaves=2, below="alone", least=24, overflow="fold"
+        ),
     )
     rows: list[list[Text]] = []
     for group, members in groupby(entries, key=lambda entry: entry.group):

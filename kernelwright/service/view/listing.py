@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kernelwright.campaign.report.champion_list import RankedChampion
 from kernelwright.campaign.report.wording import counted, in_seconds
-from kernelwright.service.view.figure import SHORT_ID, in_bytes, in_dollars, ranked, short
+from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.speedup import gain_cells, speedup_note
 from kernelwright.store import HistoryEntry, StoreStatistics, Wanted

@@ -84,9 +84,7 @@ def _task_table(report: SearchReport) -> FittedTable:
     return FittedTable(columns, rows)
 
 
-def _function_rows(
-    report: SearchReport, function: FunctionReport
-) -> Iterator[list[Text]]:
+def _function_rows(report: SearchReport, function: FunctionReport) -> Iterator[list[Text]]:
     """Yield a row for the function as a whole, and one for each region if there are several."""
     tasks = {task.task_id: task for task in report.tasks}
     uses = Counter(function.task_ids)
