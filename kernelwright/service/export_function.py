@@ -22,7 +22,7 @@ from kernelwright.service.exporting import (
     export_functions,
     export_targets,
 )
-from kernelwright.service.python.origin import lasting_file_of, name_of
+from kernelwright.service.python.origin import lasting_file_of, name_of, scope_of
 from kernelwright.service.python.target import Inputs, calls, function_subjects
 from kernelwright.service.searched_input import searched_as
 from kernelwright.store import KernelStore
@@ -102,8 +102,9 @@ def _target(function: Function, inputs: Inputs, store: KernelStore) -> FunctionT
     function = original_of(function)
     name, file = name_of(function), lasting_file_of(function)
     searched = () if wanted is not None else searched_inputs(store, name)
-    # Functions that other functions made have no place, and need a file to differ by.
-    return target_of(name, [replace(s, name=name, file=file) for s in found], searched)
+    # Functions that other functions made have no place, and differ by their file and maker.
+    place = ":".join(filter(None, (file, scope_of(function))))
+    return target_of(name, [replace(s, name=name, file=place) for s in found], searched)
 
 
 def _is_empty(inputs: Inputs) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from types import MethodType
 from typing import cast
 
 import mlx.core as mx
@@ -126,9 +127,15 @@ def target_of(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -
     calls = [ExampleCall(s.inputs, s.keywords) for s in subjects]
     # A function of the same name elsewhere has other tasks, whose kernels are not found here.
     calls += [call for inputs in searched if (call := _resized(first, inputs)) is not None]
-    module = re.sub(r"\W+", "_", name.removesuffix(".__call__"))
-    owner = name.partition(".")[0]
+    is_method = isinstance(first.function, MethodType)
+    owner = _module_name(name.rpartition(".")[0] if is_method else name)
+    module = _module_name(name.removesuffix(".__call__"))
     return FunctionTarget(first.function, module, first.origin, owner, tuple(calls))
+
+
+def _module_name(name: str) -> str:
+    """Return a name such as `blocks.0` or `value_and_grad(loss)` as one of Python's."""
+    return re.sub(r"\W+", "_", name.rstrip(")"))
 
 
 def _resized(subject: Subject, inputs: str) -> ExampleCall | None:

@@ -3,15 +3,25 @@
 import inspect
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import MethodType
+from types import FunctionType, MethodType, ModuleType
 
 from kernelwright.campaign.spec.search_target import package_of
 from kernelwright.errors import InputError
+from kernelwright.ir.trace.transformation import transformation_of
+from kernelwright.runtime.export.function.statement import is_in_a_loop
 
 Function = Callable[..., object]
 _UNNAMED = "unnamed"
 _NOWHERE = "<program>"
+
+
+def scope_of(function: Function) -> str:
+    """Return the functions inside of which a function was made, such as `make.<locals>`."""
+    own = getattr(function, "__qualname__", "")
+    return own.rpartition(".")[0] if "<locals>" in own else ""
 
 
 def parameters_of(function: Function) -> tuple[str, ...]:
@@ -24,7 +34,11 @@ def parameters_of(function: Function) -> tuple[str, ...]:
 
 def file_of(function: Function) -> str:
     """Return the file that a function or an object's class is defined in, or the program's name."""
-    inner = inspect.unwrap(getattr(function, "__func__", function))
+    if (made := transformation_of(function)) is not None:
+        return file_of(made.inner)
+    if isinstance(function, partial):
+        return file_of(function.func)
+    inner = getattr(function, "__func__", function)
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     return code.co_filename if code is not None else getattr(inner, "__module__", "<unknown>")
 
@@ -34,7 +48,8 @@ def lasting_file_of(function: Function) -> str:
 
     `<program>` stands for a notebook's cell, whose name changes when it is run.
     """
-    file = file_of(function)
+    held = _variable_of(_owner_of(function))
+    file = getattr(held.module, "__file__", None) or "" if held else file_of(function)
     if not Path(file).is_file():
         return _NOWHERE
     package = package_of(Path(file).absolute())
@@ -48,23 +63,36 @@ def place_of(function: Function) -> str:
 
     No command finds what another function made, a lambda without a name, or a notebook's.
     """
-    inner = inspect.unwrap(getattr(function, "__func__", function))
-    is_local = "<" in getattr(inner, "__qualname__", "")
-    try:
-        name_of(function)
-    except InputError:
+    if not _variable_of(_owner_of(function)) and not _is_definition(function):
         return _NOWHERE
-    return _NOWHERE if is_local else lasting_file_of(function)
+    return lasting_file_of(function)
+
+
+def _is_definition(function: Function) -> bool:
+    """Say whether a statement at the top of a module defines a function under its own name."""
+    is_made = transformation_of(function) is not None or "<" in getattr(
+        function, "__qualname__", "<"
+    )
+    return isinstance(function, FunctionType) and not is_made
 
 
 def name_of(function: Function) -> str:
-    """Return the name by which a search knows a function: its own, or that of its object.
+    """Return the name by which a search knows a function: of the variable that holds it, or its own.
+
+    What a transformation returns says that it is called as the function inside of it; where no
+    variable holds it, it is called `value_and_grad(loss)` and the like.
 
     Raises:
         InputError: it is an object or a lambda that no variable of its module holds.
     """
     if isinstance(function, MethodType):
         return f"{_name_of_object(function.__self__)}.{function.__name__}"
+    if (held := _variable_of(function)) is not None:
+        return held.name
+    if (made := transformation_of(function)) is not None:
+        return f"{made.name}({name_to_show(made.inner)})"
+    if isinstance(function, partial):
+        return f"partial({name_to_show(function.func)})"
     own = getattr(function, "__name__", "<lambda>")
     return own if own != "<lambda>" else _name_of_object(function)
 
@@ -82,12 +110,57 @@ def name_to_show(function: Function) -> str:
 
 def _name_of_object(value: object) -> str:
     """Return the variable of a module that holds an object."""
-    kind = value if hasattr(value, "__globals__") else type(value)
-    for module in (sys.modules.get(kind.__module__), sys.modules.get("__main__")):
-        names = [n for n, v in vars(module).items() if v is value] if module else []
-        if names and not names[0].startswith("_"):
-            return names[0]
+    if (held := _variable_of(value)) is not None:
+        return held.name
     raise InputError(
         f"expected an object that a variable of its module holds, found {type(value).__name__} "
         "without a name; assign it at the top of the file or notebook."
     )
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """What holds an object at the top of a module, such as `step` or `blocks.0`."""
+
+    module: ModuleType
+    name: str
+
+
+def _owner_of(function: Function) -> object:
+    return function.__self__ if isinstance(function, MethodType) else function
+
+
+def _variable_of(value: object) -> _Variable | None:
+    """Return the variable that holds an object, its own name first; a loop's counts for nothing."""
+    own = getattr(value, "__name__", "")
+    for module in _homes_of(value):
+        space = vars(module)
+        names = [n for n, v in space.items() if v is value and not n.startswith("_")]
+        lasting = [n for n in sorted(names, key=lambda n: n != own) if not is_in_a_loop(space, n)]
+        if lasting:
+            return _Variable(module, lasting[0])
+        for name, holder in space.items():
+            key = None if name.startswith("_") else _key_of(value, holder)
+            if key is not None:
+                return _Variable(module, f"{name}.{key}")
+    return None
+
+
+def _homes_of(value: object) -> list[ModuleType]:
+    """Return the modules that may hold an object: that of its class or function, and the program."""
+    inner = value
+    while (made := transformation_of(inner)) is not None or isinstance(inner, partial):
+        inner = made.inner if made else inner.func
+    kind = inner if hasattr(inner, "__globals__") else type(inner)
+    names = (kind.__module__, "__main__")
+    return [m for m in map(sys.modules.get, dict.fromkeys(names)) if m is not None]
+
+
+def _key_of(value: object, holder: object) -> str | None:
+    """Return the place of an object in a list, tuple or dict, as a command names it."""
+    if type(holder) is dict:
+        keys = (k for k, v in holder.items() if v is value)
+        return next((k for k in keys if isinstance(k, str) and k.isidentifier()), None)
+    if type(holder) not in (list, tuple):
+        return None
+    return next((str(i) for i, v in enumerate(holder) if v is value), None)

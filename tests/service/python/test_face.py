@@ -2,6 +2,7 @@
 
 import io
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import kernelwright as kw
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator import Status
 from kernelwright.service.python.html import as_text
 from kernelwright.service.python.result import SearchResult
@@ -235,3 +236,31 @@ def test_inputs_may_be_texts_that_are_no_types() -> None:
 
     planned = kw.plan(moded, inputs=["f32[7]", "mode=tanh"], device="simulator")
     assert "tanh" in planned.outlines[0].steps[0].ops
+
+
+def _spread(x: mx.array, scale: float = 2.0) -> mx.array:
+    return mx.mean(mx.tanh(x * scale) ** 2)
+
+
+a = mx.value_and_grad(_spread)
+made = mx.vmap(_spread)
+
+
+@pytest.mark.parametrize(("function", "name"), [(a, "a"), (made, "made")])
+def test_what_mlx_makes_of_a_function_is_exported_as_itself(
+    function: Callable[..., object], name: str, store: Path, tmp_path: Path
+) -> None:
+    arguments = {"inputs": ["f32[8,32]"], "candidates": 1, "repairs": 0, "progress": False}
+    result = kw.search(function, device="simulator", store=store, **arguments)  # type: ignore[arg-type]
+    assert {row.function for row in result.table} == {name}
+    # The module is called as the proof calls things of its own.
+    (written,) = kw.export(function, tmp_path, store=store, force=True).written
+    assert (written.name, written.is_verified) == (name, True)
+
+
+def test_a_derivative_that_no_statement_makes_is_refused_with_one_to_write(
+    store: Path, tmp_path: Path
+) -> None:
+    inputs = ["f32[8,32]"]
+    with pytest.raises(UnsupportedError, match=r"such as step = grad\(_spread\), and take step"):
+        kw.export(mx.grad(_spread), tmp_path, inputs=inputs, store=store)

@@ -12,7 +12,7 @@ from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.runtime.change_line import line_of_change
 from kernelwright.runtime.effect import ImpureError
 from kernelwright.runtime.export.function.arguments_code import arguments_with
-from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.dispatch import _binding, _Call
 from kernelwright.runtime.export.function.return_line import line_of_return
 from kernelwright.runtime.export.function.source import (
     CarriedSource,
@@ -221,9 +221,7 @@ def seen(
     names: frozenset[str] | None = None,
 ) -> _Call:
     """Return a call as the exported module sees it, which reads these names of objects."""
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return _Call((bound.args, bound.kwargs), captured, names)
+    return _Call(_binding(function)(args, dict(kwargs)), captured, names)
 
 
 def names_of(function: Callable[..., object], call: _Call) -> tuple[str, ...]:

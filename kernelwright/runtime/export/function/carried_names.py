@@ -124,7 +124,8 @@ def is_python(value: object) -> TypeGuard[FunctionType]:
 
 def is_defined_as(value: FunctionType | type, name: str) -> bool:
     """Say whether a definition gives a function or class this name; a namedtuple has none."""
-    return value.__name__ == name and (is_python(value) or has_source(value))
+    is_one = not hasattr(value, "__wrapped__") if is_python(value) else has_source(value)
+    return value.__name__ == name and is_one
 
 
 def is_an_object(value: object) -> bool:

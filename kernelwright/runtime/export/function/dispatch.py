@@ -394,6 +394,21 @@ class _Variant:
         return self.nest(*made)
 
 
+def _binding(function: Callable) -> Callable[[tuple, dict], tuple[tuple, dict]]:
+    """Return what puts arguments in the order of the parameters, and adds the defaults."""
+    if type(function).__module__ == "mlx.core":
+        # What mx.grad, mx.vmap and their like return tells arguments by how they are passed.
+        return lambda args, kwargs: (args, kwargs)
+    signature = inspect.signature(function)
+
+    def bound(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        return given.args, given.kwargs
+
+    return bound
+
+
 def _with_kernels(
     function: Callable,
     variants: Mapping[str, Sequence[_Variant]],
@@ -411,12 +426,7 @@ def _with_kernels(
         passed: the object whose method it is, and classes of arguments.
     """
     is_unchanged = _Unchanged(function, names, passed)
-    signature = inspect.signature(function)
-
-    def bound(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        return given.args, given.kwargs
+    bound = _binding(function)
 
     def serving(call: _Call) -> _Variant | None:
         found = [v for v in variants.get(call.key, ()) if v.suits(call)]

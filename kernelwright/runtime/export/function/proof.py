@@ -162,7 +162,7 @@ import sys
 sys.path += [{str(folder / "site")!r}, {str(folder / "module")!r}]
 {text}
 import {export.module.name} as exported
-from {export.module.name} import {imported_name(export.module.source)}
+from {export.module.name} import {imported_name(export.module.source)} as found
 
 given = mx.load({str(folder / "inputs.safetensors")!r})
 _DATA = mx.load({str(folder / "objects.safetensors")!r})
@@ -172,7 +172,7 @@ made = {{}}
 
 def flat(*a):
     args, kwargs = {nest}
-    return exported._leaves({target_source(export.module.source)}(*args, **kwargs))
+    return exported._leaves(exported.{target_source(export.module.source)}(*args, **kwargs))
 
 for i in range({count}):
     count = sum(k.startswith(f"{{i}}/") for k in given)

@@ -11,6 +11,7 @@ from types import MethodType, ModuleType, SimpleNamespace
 
 import mlx.core as mx
 
+from kernelwright.ir.trace.transformation import transformation_of
 from kernelwright.runtime.export.function.carried_names import (
     ALLOWED,
     NUMPY,
@@ -220,7 +221,8 @@ class _Carrier:
     def _function(self, name: str, value: object, space: Mapping[str, object]) -> None:
         """Carry a function by its definition, or by the expression that made it."""
         own = getattr(value, "__name__", name)
-        if own != "<lambda>" and is_python(value) and has_source(value):
+        is_made = transformation_of(value) is not None
+        if own != "<lambda>" and not is_made and is_python(value) and has_source(value):
             self._definition(own, value)
             if own != name and self._claim(name, value):
                 self._found.blocks.append(f"{name} = {own}")
@@ -231,7 +233,9 @@ class _Carrier:
                 if found != name and self._claim(name, value):
                     self._found.blocks.append(f"{name} = {found}")
                 return
-        if is_python(value) and (text := lambda_text(value)):
+        if is_made:
+            self._transformed(name, value)
+        elif is_python(value) and (text := lambda_text(value)):
             self._claim(name, value)
             code = value.__code__
             origin = _Origin(code.co_filename, code.co_firstlineno)
@@ -239,6 +243,24 @@ class _Carrier:
             self._found.blocks.append(f"{name} = {text}")
         else:
             self._stated(name, value)
+
+    def _transformed(self, name: str, value: object) -> None:
+        """Carry what MLX made of a function, where it shows with which arguments."""
+        made = transformation_of(value)
+        assert made is not None
+        inner = getattr(made.inner, "__name__", "inner")
+        if made.name not in ("compile", "vmap") or made.arguments is None:
+            raise NotPortableError(
+                f"no statement at the top of its file makes it by {made.name}; write one there, "
+                f"such as step = {made.name}({inner}), and take step"
+            )
+        self._refer("mx", mx)
+        inner = f"{name}_inner" if inner in (name, "<lambda>") else inner
+        if inner not in self._values:
+            self._name(inner, made.inner, namespace_of(made.inner))
+        arguments = "".join(f", {literal(a)}" for a in made.arguments if a is not None)
+        self._claim(name, value)
+        self._found.blocks.append(f"{name} = mx.{made.name}({inner}{arguments})")
 
     def _definition(self, name: str, value: object) -> None:
         """Carry a function or class by its source."""
@@ -362,6 +384,10 @@ class _Carrier:
 
     def _by_statement(self, name: str, value: object, space: Mapping[str, object]) -> bool:
         """Carry the statement that gives a name its value; say whether there is one."""
+        home = sys.modules.get(str(space.get("__name__")))
+        if home is not None and vars(home).get(name) is not value:
+            # The name of an enclosing function's variable, or of what the value was made of.
+            return False
         statement = find_statement(space, name)
         node = None if statement is None else statement.node
         if statement is not None and statement.expression is not None:

@@ -42,6 +42,27 @@ def find_statement(space: Mapping[str, object], name: str) -> Statement | None:
     return None
 
 
+def is_in_a_loop(space: Mapping[str, object], name: str) -> bool:
+    """Say whether a name is only a loop's variable, which holds another thing in every round."""
+    return find_statement(space, name) is None and any(name in _looped(t) for t in _texts(space))
+
+
+def _looped(text: str) -> set[str]:
+    """Return the variables of the loops at the top of a text, and in blocks there."""
+    try:
+        rest: list[ast.AST] = [ast.parse(text)]
+    except SyntaxError:
+        return set()
+    found: set[str] = set()
+    while rest:
+        node = rest.pop()
+        if isinstance(node, ast.For):
+            found |= {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            rest += [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
+    return found
+
+
 def lambda_text(function: FunctionType) -> str | None:
     """Return the expression of a lambda; None where its text is not known."""
     code = function.__code__
