@@ -1,6 +1,7 @@
 """Calls of the Python API: a wrong argument is one sentence, wherever it is first noticed."""
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,12 @@ from kernelwright.validation import sentence_of
 P = ParamSpec("P")
 R = TypeVar("R")
 _MOST = 100
+_COMMAND = re.compile(r"(`[^`]*`|kernelwright [a-z-]+ .*|pip install .*)")
+_FLAG = re.compile(r"(?<![\w-])(?:--(?P<name>[a-z][a-z-]*)|-(?P<short>[io])\b)(?: (?P<value>\w+|'[^']*'))?")
+_ARGUMENTS = {"format": "format_name", "i": "inputs", "o": "directory"}
+_SWITCHES = frozenset({"force", "slower"})
+_VALUES = frozenset({"module", "package", "huggingface", "patch", "metal", "mlxfn", "swift", "cpp"})
+"""What stands behind `--format`; any other word behind a flag is the sentence's next."""
 _WORDS: dict[object, str] = {
     str: "a text",
     Path: "a path",
@@ -27,7 +34,8 @@ _WORDS: dict[object, str] = {
 def one_sentence(function: Callable[P, R]) -> Callable[P, R]:
     """Let a public function name the argument that made it fail.
 
-    An exception that Kernelwright did not raise becomes an `InputError` where an argument is not
+    Flags of the command line in Kernelwright's own errors become arguments. An exception that it
+    did not raise becomes an `InputError` where an argument is not
     of the type that its annotation names; others, a user's own function's among them, pass.
     """
 
@@ -35,7 +43,8 @@ def one_sentence(function: Callable[P, R]) -> Callable[P, R]:
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except KernelwrightError:
+        except KernelwrightError as e:
+            e.args = tuple(in_python(a) if isinstance(a, str) else a for a in e.args)
             raise
         except Exception as e:
             if (wrong := _wrong_argument(function, args, kwargs) or _invalid(e)) is not None:
@@ -43,6 +52,27 @@ def one_sentence(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return called
+
+
+def in_python(sentence: str) -> str:
+    """Write the flags of the command line as Python's arguments, but for those of commands.
+
+    `add --force` becomes `add force=True`, and `use --format cpp` becomes `use format_name='cpp'`.
+    """
+    # A command in backticks, or after a colon, is there to be typed as it stands.
+    parts = _COMMAND.split(sentence)
+    return "".join(part if i % 2 else _FLAG.sub(_argument, part) for i, part in enumerate(parts))
+
+
+def _argument(flag: re.Match[str]) -> str:
+    spelled, value = flag["name"] or flag["short"], flag["value"]
+    name = _ARGUMENTS.get(spelled, spelled.replace("-", "_"))
+    rest = f" {value}" if value else ""
+    if name in _SWITCHES:
+        return f"{name}=True{rest}"
+    if value and value[0] == "'":
+        return f"{name}={value}"
+    return f"{name}={value!r}" if value in _VALUES else f"`{name}`{rest}"
 
 
 def check_types(function: Callable[..., object], given: Mapping[str, object]) -> None:

@@ -9,7 +9,7 @@ from kernelwright.annotation import original_of
 from kernelwright.campaign.spec.input_text import written
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
-from kernelwright.public_call import one_sentence
+from kernelwright.public_call import in_python, one_sentence
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.export_source import (
     FunctionTarget,
@@ -93,7 +93,12 @@ def export(
         else:
             found = [_target(target, inputs, opened)]
             written = export_functions(opened, found, request, left_out.append)
-    return ExportResult(written=tuple(written), left_out=tuple(left_out))
+    return ExportResult(
+        written=tuple(
+            e.model_copy(update={"remarks": tuple(map(in_python, e.remarks))}) for e in written
+        ),
+        left_out=tuple(map(in_python, left_out)),
+    )
 
 
 def _target(function: Function, inputs: Inputs, store: KernelStore) -> FunctionTarget:

@@ -126,6 +126,18 @@ class SearchReport(Record):
     duration_s: float
     ended: CampaignEnded
 
+    @property
+    def nothing_searched(self) -> str:
+        """Say why there was no task; nothing where there was one."""
+        if self.tasks:
+            return ""
+        names = ", ".join(dict.fromkeys(f.function for f in self.functions))
+        if not names:
+            return "nothing was searched: no function could be traced"
+        if any(function.left for function in self.functions):
+            return f"nothing to search in {names}: MLX keeps every op of it"
+        return f"nothing to search in {names}: it computes nothing and returns what it was given"
+
     def traffic_of(self, function: FunctionReport) -> Traffic:
         """Count one call of a whole function, its champions in place and MLX for the rest."""
         tasks = {task.task_id: task for task in self.tasks}

@@ -105,10 +105,8 @@ class SearchResult:
             InputError: no kernel beats MLX.
         """
         if not self.champions:
-            raise InputError(
-                "expected a kernel that beats MLX, found none in this search; look at "
-                "result.table for what was tried and why it ended."
-            )
+            why = self.report.nothing_searched or "look at result.table for what was tried"
+            raise InputError(f"expected a kernel that beats MLX, found none in this search; {why}.")
         return self.champions[0]
 
     @property
@@ -183,7 +181,7 @@ class SearchResult:
         reasons = dict.fromkeys(
             MLX_IS_BEST if task.champion_id else task.reason for task in self.report.tasks
         )
-        return "; ".join(filter(None, reasons)) or "no region was searched"
+        return "; ".join(filter(None, reasons)) or self.report.nothing_searched
 
     def _rows(self, function: FunctionReport) -> Iterator[TaskRow]:
         tasks = {task.task_id: task for task in self.report.tasks}

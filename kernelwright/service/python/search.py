@@ -30,7 +30,7 @@ from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
-from kernelwright.public_call import one_sentence
+from kernelwright.public_call import in_python, one_sentence
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.python.plan import plan_result
 from kernelwright.service.python.progress import Progress, follow
@@ -190,7 +190,7 @@ def remark(functions: Captured, spec: SearchSpec, view: ProgressView) -> None:
     if spec.device == "simulator":
         sentences += [size_warning(f.subject.name, f.graph) for f in functions.functions]
     for sentence in filter(None, sentences):
-        view.show(ModelRemarked(sentence=sentence))
+        view.show(ModelRemarked(sentence=in_python(sentence)))
 
 
 @contextmanager

@@ -53,6 +53,8 @@ def search_summary(report: SearchReport, width: int) -> RenderableType:
 
 
 def _headline(report: SearchReport) -> Text:
+    if report.nothing_searched:
+        return Text(report.nothing_searched, style="warn")
     won = sum(task.beats_mlx for task in report.tasks)
     tried = sum(task.tried for task in report.tasks)
     known = sum(task.reused for task in report.tasks)
@@ -199,7 +201,7 @@ def _next_commands(report: SearchReport) -> RenderableType:
         else:
             for export in _exports(report, best):
                 table.add_row("take", Text(export, style="command"))
-    else:
+    elif report.tasks:
         table.add_row("look", Text("kernelwright history", style="command"))
     return Padding(table, (0, 2))
 

@@ -264,3 +264,24 @@ def test_a_derivative_that_no_statement_makes_is_refused_with_one_to_write(
     inputs = ["f32[8,32]"]
     with pytest.raises(UnsupportedError, match=r"such as step = grad\(_spread\), and take step"):
         kw.export(mx.grad(_spread), tmp_path, inputs=inputs, store=store)
+
+
+def _passes_on(x: mx.array) -> mx.array:
+    return x
+
+
+def test_a_search_of_nothing_says_so(tmp_path: Path) -> None:
+    result = kw.search(
+        _passes_on,
+        inputs="f32[8]",
+        device="simulator",
+        store=tmp_path / "kernels.db",
+        progress=False,
+    )
+    words = "nothing to search in _passes_on: it computes nothing and returns what it was given"
+    assert words in " ".join(as_text(result).split())
+    assert "0 of 0" not in as_text(result)
+    with pytest.raises(InputError, match=words):
+        result.export(tmp_path)
+    with pytest.raises(InputError, match=words):
+        assert result.champion
