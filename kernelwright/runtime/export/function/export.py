@@ -82,7 +82,7 @@ def export_target(
         files=files,
         is_verified=all(map(is_verified, details)) and not any(map(_differs, checks)),
         identity=identity,
-        title=f"`{name}{export.module.signature}`",
+        title=f"`{export.module.title}`",
         kind=layout,
         use=_use(layout, name, imported),
         remarks=remarks,

@@ -11,6 +11,7 @@ from kernelwright.ir.graph import ValueId
 from kernelwright.ir.trace.interpret import constant_array
 from kernelwright.metal.kernel import Program
 from kernelwright.runtime.export.function import dispatch
+from kernelwright.runtime.export.function.arguments_code import target_source
 from kernelwright.runtime.export.function.carried_names import is_library
 from kernelwright.runtime.export.function.carried_text import (
     dispatch_imports,
@@ -58,6 +59,11 @@ class FunctionModule:
         return self.file or self.source.name
 
     @property
+    def title(self) -> str:
+        """The call, as people write it: `block.forward(x, n=2)`."""
+        return f"{target_source(self.source)}{self.signature}"
+
+    @property
     def details(self) -> tuple[CandidateDetail, ...]:
         """The kernels, each program once."""
         found = {
@@ -96,7 +102,7 @@ class FunctionModule:
         )
         warning = "" if verified else f"\n\n{WARNING}"
         return (
-            f'"""{self.name}{self.signature}, with Metal kernels where they serve a call.\n\n'
+            f'"""{self.title}, with Metal kernels where they serve a call.\n\n'
             f"{served}\n\n"
             "Every other call, and every machine without Metal, runs the function as it stands\n"
             "here. Derivatives and `mx.vmap` are those of the function. Found by Kernelwright;\n"

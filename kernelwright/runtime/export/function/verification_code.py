@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kernelwright.runtime.export.function.arguments_code import imported_name
+from kernelwright.runtime.export.function.arguments_code import imported_name, target_source
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.proof import Check
 from kernelwright.runtime.export.selection import Selection
@@ -23,13 +23,14 @@ def function_verification(
 ) -> str:
     """Return the section's text."""
     own = imported_name(module.source)
-    imported = f"It is `{own}` of the module: `from {module.name} import {own}`.\n"
+    called = target_source(module.source)
+    imported = f"It is `{called}` of the module: `from {module.name} import {own}`.\n"
     patched = (
         f"The patch makes `{own}` of its file run them, as long as its code and the constants that "
         "it reads stay what they are; once edited, it runs as it is written.\n"
     )
     parts = [
-        f"# What is known about `{module.name}{module.signature}`\n",
+        f"# What is known about `{module.title}`\n",
         patched if is_patch else imported,
         _served(module),
         _checks(checks),
