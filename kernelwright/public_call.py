@@ -16,7 +16,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _MOST = 100
 _COMMAND = re.compile(r"(`[^`]*`|kernelwright [a-z-]+ .*|pip install .*)")
-_FLAG = re.compile(r"(?<![\w-])(?:--(?P<name>[a-z][a-z-]*)|-(?P<short>[io])\b)(?: (?P<value>\w+|'[^']*'))?")
+_FLAG = re.compile(
+    r"(?<![\w-])(?:--(?P<name>[a-z][a-z-]*)|-(?P<short>[io])\b)(?: (?P<value>\w+|'[^']*'))?"
+)
 _ARGUMENTS = {"format": "format_name", "i": "inputs", "o": "directory"}
 _SWITCHES = frozenset({"force", "slower"})
 _VALUES = frozenset({"module", "package", "huggingface", "patch", "metal", "mlxfn", "swift", "cpp"})

@@ -77,7 +77,7 @@ def _is_definition(function: Function) -> bool:
 
 
 def name_of(function: Function) -> str:
-    """Return the name by which a search knows a function: of the variable that holds it, or its own.
+    """Return the name by which a search knows a function: its variable's, or else its own.
 
     What a transformation returns says that it is called as the function inside of it; where no
     variable holds it, it is called `value_and_grad(loss)` and the like.
@@ -147,7 +147,7 @@ def _variable_of(value: object) -> _Variable | None:
 
 
 def _homes_of(value: object) -> list[ModuleType]:
-    """Return the modules that may hold an object: that of its class or function, and the program."""
+    """Return the modules that may hold an object: its class's or function's, and the program."""
     inner = value
     while (made := transformation_of(inner)) is not None or isinstance(inner, partial):
         inner = made.inner if made else inner.func

@@ -34,7 +34,7 @@ twice, thrice = make(2.0), make(3.0)
 table: dict[str, Function] = {"halved": make(0.5)}
 blocks = [Block(2, 2), Block(2, 2)]
 for looped in [mx.grad(loss)]:
-    pass
+    LOOPED = looped.__name__
 
 
 @pytest.mark.parametrize(
