@@ -49,7 +49,9 @@ def _role(graph: Graph, value: ValueId, nodes: tuple[Node, ...], roles: dict[Val
                 return name
     if graph.types[value].dtype is Dtype.BOOL:
         return "mask"
-    return "weight" if value in graph.constant_of else ""
+    if value not in graph.constant_of:
+        return ""
+    return next((seen.name for labelled, (seen, *_) in graph.labels if labelled == value), "weight")
 
 
 def _free(name: str, taken: list[str]) -> str:

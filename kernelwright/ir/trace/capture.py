@@ -16,7 +16,7 @@ from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.trace.array import is_array, to_mlx
-from kernelwright.ir.trace.closure import reachable
+from kernelwright.ir.trace.closure import named_arrays, reachable
 from kernelwright.ir.trace.exporter import Trace
 from kernelwright.ir.trace.recorder import Recorder
 from kernelwright.ir.trace.refusal import is_unexportable, line_in, line_of, translated
@@ -125,7 +125,8 @@ def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
             trace = _traced(example, recorder)
         if trace.is_complete:
             try:
-                return trace.graph(example.keywords, example.names)
+                held = {} if recorder is None else named_arrays(example.fn)
+                return trace.graph(example.keywords, example.names, held)
             except RuntimeError:
                 # Names that were watched within mx.vmap are those of arrays without values.
                 if recorder is None:

@@ -34,6 +34,24 @@ def reachable(fn: Function) -> Iterator[object]:
             frontier += [*getattr(value, "__dict__", {}).values(), *_called(value)]
 
 
+def named_arrays(fn: Function) -> dict[str, mx.array]:
+    """Return the arrays that `fn` itself names: its defaults, then closures, then globals."""
+    own = fn.func if isinstance(fn, partial) else fn
+    own = getattr(own, "__func__", own)
+    if not isinstance(own, FunctionType):
+        return {}
+    code, given = own.__code__, own.__defaults__ or ()
+    positional = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    found: dict[str, object] = dict(zip(positional, given, strict=True))
+    found |= own.__kwdefaults__ or {}
+    for name, cell in zip(code.co_freevars, own.__closure__ or (), strict=True):
+        with suppress(ValueError):
+            found.setdefault(name, cell.cell_contents)
+    for name in code.co_names:
+        found.setdefault(name, own.__globals__.get(name))
+    return {name: value for name, value in found.items() if isinstance(value, mx.array)}
+
+
 def _called(value: object) -> list[object]:
     """List the methods of an object that its user wrote; it may call any of them."""
     found: list[object] = []

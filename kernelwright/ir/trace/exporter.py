@@ -1,12 +1,13 @@
 """What MLX's exporter reports of a function, turned into a graph as it is reported."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypedDict
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
@@ -99,19 +100,33 @@ class Trace:
         """Whether every result was reported as an input, a constant or a node's output."""
         return all(name in self.number for name in self.outputs[: self.results or None])
 
-    def graph(self, keywords: Sequence[str], names: Sequence[str]) -> Graph:
-        """Return the whole, once the trace has ended, with labels where names were watched."""
+    def graph(
+        self, keywords: Sequence[str], names: Sequence[str], held: Mapping[str, mx.array]
+    ) -> Graph:
+        """Return the whole, once the trace has ended, with labels where names were watched.
+
+        `held` are the arrays that the function names besides its arguments.
+        """
         graph = self._whole(keywords, names)
         if not self.seen:
             return graph
         passed = set(graph.inputs)
-        found: dict[ValueId, tuple[Sighting, ...]] = {}
+        found = self._named_constants(held)
         for name, seen in zip(self.outputs, self.seen, strict=True):
             value = self.number.get(name)
             if value is not None and value not in passed:
                 found[value] = (*found.get(value, ()), *seen)
         labels = tuple((value, seen) for value, seen in found.items() if seen)
         return rewrite(replace(graph, labels=labels), [])
+
+    def _named_constants(self, held: Mapping[str, mx.array]) -> dict[ValueId, tuple[Sighting, ...]]:
+        """Label the constants whose memory is that of an array with a name."""
+        if not held:
+            return {}
+        mx.eval(list(held.values()))
+        names = {_address(array): name for name, array in reversed(held.items())}
+        places = ((self.number[key], names.get(_address(array))) for key, array in self.constants)
+        return {value: (Sighting(0, (), name, 0),) for value, name in places if name}
 
     def _whole(self, keywords: Sequence[str], names: Sequence[str]) -> Graph:
         mx.eval([array for _, array in self.constants])
@@ -126,11 +141,20 @@ class Trace:
         )
 
 
+def _seen(array: mx.array) -> NDArray[np.generic]:
+    """Return MLX's memory of an array; NumPy has no bfloat16, of which it sees the bits."""
+    bits = array.view(mx.uint16) if array.dtype == mx.bfloat16 else array
+    return np.array(bits, copy=False)
+
+
+def _address(array: mx.array) -> tuple[int, tuple[int, ...]]:
+    return int(_seen(array).ctypes.data), tuple(array.shape)
+
+
 def _frozen(array: mx.array) -> Constant:
     """Keep small arrays by value, and weights as views of MLX's memory, which nobody changes."""
     dtype = DTYPES[array.dtype]
-    bits = array.view(mx.uint16) if array.dtype == mx.bfloat16 else array
-    seen = np.array(bits, copy=False)
+    seen = _seen(array)
     type_ = TensorType(tuple(array.shape), dtype)
     if array.nbytes < _VIEWED_BYTES or not seen.flags.c_contiguous:
         return Constant(type_, seen.tobytes())

@@ -6,10 +6,12 @@ import mlx.core as mx
 from mlx.nn.layers.normalization import RMSNorm
 
 from kernelwright.ir import Graph, canonicalize, capture
+from kernelwright.ir.trace.capture import capture_labelled
 from kernelwright.plan import partition
 
 X = mx.zeros((4, 64))
 NORM = RMSNorm(64)
+SHIFT = mx.ones((64,), mx.bfloat16)
 
 
 def names(graph: Graph) -> list[tuple[str, ...]]:
@@ -31,3 +33,14 @@ def test_names_identify_nothing_and_are_distinct() -> None:
     (region,) = partition(replace(graph, names=("x", "x")))
     assert region.extract().names == ("x", "x_2")
     assert region.extract().fingerprint == region.bare().fingerprint == graph.fingerprint
+
+
+def test_captured_arrays_keep_the_names_by_which_the_function_reads_them() -> None:
+    scale = mx.full((64,), 3.0)
+
+    def film(x: mx.array, gain: mx.array = SHIFT * 2, *, bias: mx.array = SHIFT * 3) -> mx.array:
+        return mx.tanh(x * gain) * scale + bias * SHIFT
+
+    graph = canonicalize(capture_labelled(film, (X,), {}))
+    (found,) = names(graph)
+    assert set(found) == {"x", "gain", "bias", "scale", "SHIFT"}
