@@ -2,15 +2,19 @@
 
 import io
 import re
+from pathlib import Path
 
+import mlx.core as mx
 import pytest
 from rich.console import Console
 
+from kernelwright.annotation import Example
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.run_state import RunState
 from kernelwright.campaign.report.champion_list import champions_by_gain
 from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.service.campaign_control import status_table
 from kernelwright.service.console import THEME
@@ -213,3 +217,20 @@ def test_two_examples_of_a_function_are_told_apart(
     text = _text(console, width)
     assert "f16[4,8]" in text
     assert "f16[64,8]" in text
+
+
+def test_champions_of_functions_that_share_a_name_are_told_apart_by_their_files(
+    tmp_path: Path,
+) -> None:
+    store = KernelStore(str(tmp_path / "kernels.db"))
+    for file, function in (("here.py", mx.tanh), ("there.py", mx.sin)):
+        called = Example((mx.zeros((4, 8)),))
+        engine = Engine(store, SearchSpec(), team(), ScriptedJudge)
+        engine.run(capture_subjects([subject_of("norm", function, file, called)]))
+    found = champions_by_gain(store)
+    assert {(c.task.name, c.place) for c in found} == {("norm", "here.py"), ("norm", "there.py")}
+    console = _console(112)
+    print_champions(console, found, "kernels.db")
+    assert "norm (here.py)" in _text(console, 112)
+    (alone,) = champions_by_gain(store, op="tanh")
+    assert alone.place == ""

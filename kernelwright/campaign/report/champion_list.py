@@ -1,13 +1,17 @@
 """What the champions and candidates of a store gain over MLX."""
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
+from kernelwright.campaign.event import FunctionPlanned
 from kernelwright.evaluator.gain import Gain, gain_of
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import CandidateDetail, Champion, KernelStore
 
 _MOST = 5_000
 """The newest champions that are put in order."""
+_MOST_CAMPAIGNS = 200
 
 
 class RankedChampion(Champion):
@@ -16,6 +20,8 @@ class RankedChampion(Champion):
     gain: Gain
     beats_mlx: bool
     """False where MLX is best: there is nothing to take."""
+    place: str = ""
+    """The function's file, for tasks that have a name and inputs in common with another's."""
 
 
 def champions_by_gain(
@@ -39,7 +45,35 @@ def champions_by_gain(
     found = store.best(op=op, dtype=dtype, shape=shape, device=device, limit=_MOST)
     ranked = [_ranked(c, gain) for c, gain in zip(found, _gains(store, found, chip), strict=True)]
     ordered = ranked if newest_first else sorted(ranked, key=lambda c: -c.gain.ratio)
-    return tuple(ordered[:limit])
+    return _told_apart(store, ordered[:limit])
+
+
+def _told_apart(
+    store: KernelStore, champions: Sequence[RankedChampion]
+) -> tuple[RankedChampion, ...]:
+    """Say where the functions are whose rows read the same."""
+    tasks = {c.task.id: (c.task.name, c.task.shapes) for c in champions}
+    count = Counter(tasks.values())
+    shared = {task for task, row in tasks.items() if count[row] > 1}
+    if not shared:
+        return tuple(champions)
+    places = _places(store)
+    return tuple(
+        c.model_copy(update={"place": places.get(c.task.id, "")}) if c.task.id in shared else c
+        for c in champions
+    )
+
+
+def _places(store: KernelStore) -> dict[str, str]:
+    """Return the file of the function that each task was first cut from."""
+    found: dict[str, str] = {}
+    for campaign in reversed(store.campaigns(limit=_MOST_CAMPAIGNS)):
+        for event in store.events(campaign.id, kinds=(FunctionPlanned.__name__,)):
+            planned = FunctionPlanned.model_validate_json(event.body)
+            file = planned.place.rpartition(":")[0].strip("<>")
+            for task in planned.tasks:
+                found.setdefault(task.id, Path(file).name)
+    return found
 
 
 class CandidatePage(CandidateDetail):

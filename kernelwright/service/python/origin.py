@@ -59,13 +59,18 @@ def lasting_file_of(function: Function) -> str:
 
 
 def place_of(function: Function) -> str:
-    """Return the file from which a command finds a function by its name, else `<program>`.
+    """Return the file from which a command finds a function by its name.
 
-    No command finds what another function made, a lambda without a name, or a notebook's.
+    No command finds what another function made or a lambda without a name: that has a place such
+    as `<model.py:12>`, and a notebook's `<program>`.
     """
-    if not _variable_of(_owner_of(function)) and not _is_definition(function):
+    if _variable_of(_owner_of(function)) or _is_definition(function):
+        return lasting_file_of(function)
+    file = file_of(function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None or not Path(file).is_file():
         return _NOWHERE
-    return lasting_file_of(function)
+    return f"<{Path(file).name}:{code.co_firstlineno}>"
 
 
 def _is_definition(function: Function) -> bool:

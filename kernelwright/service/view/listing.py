@@ -70,7 +70,7 @@ def _champion_cells(champion: RankedChampion, spent: Spend | None) -> list[Text]
         device.append(f" ({champion.freshness})")
     return [
         Text(short(champion.candidate_id)),
-        Text(champion.task.name),
+        Text(f"{champion.task.name} ({champion.place})" if champion.place else champion.task.name),
         Text(champion.task.shapes),
         *gain_cells(champion.gain),
         device,

@@ -74,4 +74,4 @@ def test_what_no_variable_holds_is_called_after_how_it_was_made(
     function: Function, name: str
 ) -> None:
     assert name_to_show(function) == name
-    assert place_of(function) == "<program>"
+    assert place_of(function).startswith("<")
