@@ -15,6 +15,7 @@ from kernelwright.campaign.agent_bench.variant import ABLATIONS, Variant
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.execution.judge import judges_on
 from kernelwright.errors import InputError
+from kernelwright.file_write import write_file
 from kernelwright.metal.device.registry import default_device, open_device
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
@@ -122,7 +123,7 @@ def bench_agents(
     if record is not None:
         yardstick.recording.write(record)
     if save is not None:
-        save.write_text(report.model_dump_json(indent=1) + "\n")
+        write_file(save, report.model_dump_json(indent=1) + "\n")
     if plot is not None:
         write_output(plot, bench_plot(report))
     if json:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from kernelwright.campaign.spec.campaign_file import template
 from kernelwright.errors import InputError
+from kernelwright.file_write import write_file
 from kernelwright.service.console import console
 
 
@@ -17,13 +18,9 @@ def init(
     ),
 ) -> None:
     """Write a commented file to start from."""
-    try:
-        with path.open("x") as file:
-            file.write(template(path))
-    except FileExistsError as e:
-        raise InputError(f"{path} exists already; name another file.") from e
-    except OSError as e:
-        raise InputError(f"{path} cannot be written: {e.strerror}.") from e
+    if path.exists():
+        raise InputError(f"{path} exists already; name another file.")
+    write_file(path, template(path))
     console().print(Text.assemble(("wrote ", "label"), str(path)))
     console().print(
         Text.assemble(("next  ", "label"), (f"kernelwright campaign check {path}", "command"))

@@ -7,6 +7,7 @@ import typer
 
 from kernelwright.campaign.execution.machine import Finding, examine, find_devices
 from kernelwright.errors import InputError
+from kernelwright.file_write import write_file
 from kernelwright.service.console import console
 from kernelwright.service.option import (
     BaseUrlOption,
@@ -81,9 +82,9 @@ def _deep(
     evidence = gather(limit_s=limit_s, only=only, tell=tell)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(evidence.model_dump_json(indent=1, exclude_defaults=True) + "\n")
     except OSError as e:
         raise InputError(f"{out} cannot be written: {e.strerror}; choose another --out.") from e
+    write_file(out, evidence.model_dump_json(indent=1, exclude_defaults=True) + "\n")
     if json:
         print_json(evidence)
     else:

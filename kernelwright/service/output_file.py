@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kernelwright.errors import InputError
+from kernelwright.file_write import write_file
 
 _MARK = "<!-- Written by Kernelwright -->\n"
 """Begins what may be replaced; HTML, SVG and Markdown all take it for a comment."""
@@ -19,9 +20,9 @@ def write_output(path: Path, text: str) -> None:
             raise InputError(
                 f"{path} exists and was not written by Kernelwright; name another file."
             )
-        path.write_text(_MARK + text, encoding="utf-8")
     except OSError as e:
         raise InputError(f"{path} cannot be written: {e.strerror}; name another file.") from e
+    write_file(path, _MARK + text)
 
 
 def _is_ours(path: Path) -> bool:

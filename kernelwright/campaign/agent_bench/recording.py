@@ -7,6 +7,7 @@ from kernelwright.agents.message import Prompt
 from kernelwright.agents.session import RecordedCall
 from kernelwright.campaign.agent_bench.variant import Variant
 from kernelwright.errors import InputError
+from kernelwright.file_write import write_file
 from kernelwright.metal.diagnostic import Record
 
 
@@ -62,4 +63,4 @@ class Recording:
 
     def write(self, path: Path) -> None:
         """Write the file."""
-        path.write_text("".join(f"{turn.model_dump_json()}\n" for turn in self._turns))
+        write_file(path, "".join(f"{turn.model_dump_json()}\n" for turn in self._turns))

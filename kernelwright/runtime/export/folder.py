@@ -1,13 +1,13 @@
 """The folder that exports go to: it keeps an index, and overwrites nothing that is not its own."""
 
 import hashlib
-import os
 import re
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
 from kernelwright.errors import InputError
+from kernelwright.file_write import replace_file
 from kernelwright.metal.diagnostic import Record
 
 INDEX = "kernelwright.json"
@@ -208,7 +208,5 @@ def _hash(content: bytes) -> str:
 
 def _write(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    replace_file(path, content)
     return path

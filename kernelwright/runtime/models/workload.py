@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from kernelwright import ir
 from kernelwright.errors import InputError
+from kernelwright.file_write import write_file
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
 from kernelwright.ir.trace.stitch import RunRegion
@@ -55,8 +56,12 @@ class Workload(Record):
     mlx: str = Field(default_factory=lambda: version("mlx"))
 
     def save(self, path: Path) -> None:
-        """Write it as JSON, to be shared and searched elsewhere."""
-        path.write_text(self.model_dump_json(indent=1))
+        """Write it as JSON, to be shared and searched elsewhere.
+
+        Raises:
+            InputError: it cannot be written there.
+        """
+        write_file(path, self.model_dump_json(indent=1))
 
 
 def load_workload(path: Path) -> Workload:
@@ -66,7 +71,7 @@ def load_workload(path: Path) -> Workload:
         InputError: the file is missing, or is no workload.
     """
     try:
-        return Workload.model_validate_json(path.read_text())
+        return Workload.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as e:
         raise InputError(f"{path} is no workload trace: {e}") from e
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.errors import InputError
+from kernelwright.file_write import write_file
 from kernelwright.service.python.html import picture_html
 
 
@@ -27,12 +28,7 @@ class Picture:
                 f"expected a name that ends in .svg for the drawing, found {str(place)!r}; name it "
                 f"{place.with_suffix('.svg')}."
             )
-        try:
-            place.write_text(self.svg, encoding="utf-8")
-        except OSError as e:
-            raise InputError(
-                f"{place} cannot be written: {e.strerror}; choose another place for the drawing."
-            ) from e
+        write_file(place, self.svg)
         return place
 
     def _repr_svg_(self) -> str:

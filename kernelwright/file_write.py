@@ -1,0 +1,43 @@
+"""Writes files whole or not at all: a full disk leaves what was there before."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from kernelwright.errors import InputError
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text where the user says.
+
+    Raises:
+        InputError: it cannot be written there; what was there still is.
+    """
+    try:
+        replace_file(path, text.encode())
+    except OSError as e:
+        raise InputError(f"{path} cannot be written: {e.strerror}; name another file.") from e
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file beside `path`, then put it in its place, with its permissions.
+
+    Links are followed; a device or a pipe, such as /dev/stdout, is written to.
+
+    Raises:
+        OSError: it cannot be written; nothing is left beside it.
+    """
+    if path.exists() and (not path.is_file() or path.absolute().is_relative_to("/dev")):
+        path.write_bytes(content)
+        return
+    place = path.resolve()
+    partial = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(content)
+        if place.exists():
+            partial.chmod(place.stat().st_mode)
+        partial.replace(place)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
