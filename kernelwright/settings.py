@@ -230,7 +230,7 @@ def _toml(path: Path) -> dict[str, object]:
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
-    except tomllib.TOMLDecodeError as e:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise InputError(f"{path} is no TOML: {e}.") from e
     except OSError as e:
         raise InputError(f"{path} cannot be read: {e.strerror}.") from e

@@ -92,6 +92,13 @@ def test_a_wrong_file_is_answered_in_one_sentence(project: Path, text: str, sent
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["kernelwright.toml", "pyproject.toml"])
+def test_a_file_that_is_no_text_is_answered_in_one_sentence(project: Path, name: str) -> None:
+    (project / name).write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=rf"{name} is no TOML: 'utf-8' codec"):
+        current_settings()
+
+
 def test_a_wrong_variable_is_answered_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_BUDGET", "much")
     with pytest.raises(InputError, match=r"expected KERNELWRIGHT_BUDGET to be .*, found 'much'"):

@@ -123,7 +123,7 @@ def find_case(case_id: str) -> CaughtCase:
     if not case_id.isalnum():
         raise unknown
     try:
-        return CaughtCase.model_validate_json(_path(case_id).read_text())
+        return CaughtCase.model_validate_json(_path(case_id).read_bytes())
     except (OSError, ValidationError) as e:
         raise unknown from e
 

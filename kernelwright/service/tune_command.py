@@ -145,7 +145,7 @@ def _workload(
 ) -> tuple[Target | None, Workload]:
     """Record a model's workload, or read one that was recorded elsewhere."""
     path = Path(target).expanduser()
-    if path.suffix == ".json" and path.exists() and '"parts"' in path.read_text():
+    if path.suffix == ".json" and path.exists() and b'"parts"' in path.read_bytes():
         return None, load_workload(path)
     found = load_target(target)
     if found.example_inputs is not None:

@@ -9,6 +9,7 @@ import pytest
 from mlx_lm import utils
 from typer.testing import CliRunner
 
+from kernelwright.errors import InputError
 from kernelwright.service.commands import app
 
 CONFIG = {
@@ -82,3 +83,11 @@ def test_a_program_is_run_with_its_own_arguments(
     code, said = invoke("run", "--store", "none.db", "--", str(program), "--model", "x")
     assert code == 0
     assert "['--model', 'x'] True" in said
+
+
+def test_a_file_that_is_no_text_is_answered_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(b"\xff\xfe")
+    done = CliRunner().invoke(app, ["tune", str(path)])
+    assert isinstance(done.exception, InputError)
+    assert "cannot be read as a configuration" in str(done.exception)

@@ -68,7 +68,7 @@ def load_record(kind: type[Read], path: Path, what: str, advice: str = "") -> Re
         InputError: there is no such file, or it holds nothing of the kind.
     """
     try:
-        return kind.model_validate_json(path.read_text())
+        return kind.model_validate_json(path.read_bytes())
     except OSError as e:
         raise InputError(f"cannot read {path}: {e.strerror}.") from e
     except ValidationError as e:
