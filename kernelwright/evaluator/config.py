@@ -6,7 +6,7 @@ import secrets
 from pydantic import Field
 
 from kernelwright.evaluator.evaluation import Stage
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, FastError
 from kernelwright.metal.diagnostic import Record
 
 _ROOMY_CHIP = "h200"
@@ -71,6 +71,8 @@ class EvaluatorConfig(Record):
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES
     """What a threadgroup may take on a device that is opened by name, and on the simulator before
     it; more than Metal's 32 KB only on `cuda` and the simulator, and what needs it fits no Mac."""
+    fast_error: FastError = "worst"
+    """Whether `mx.allclose` has to hold with `fast::` functions as far off as Apple documents."""
     chip: str = "m4-pro"
     """Whose profile predicts times on a device that measures none."""
     timing: TimingPlan = TimingPlan()

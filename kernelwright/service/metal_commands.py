@@ -9,9 +9,8 @@ from rich.text import Text
 
 from kernelwright.errors import InputError
 from kernelwright.metal import simulator
-from kernelwright.metal.device.base import Counters
+from kernelwright.metal.device.base import Counters, FastError
 from kernelwright.metal.device.simulator.record import Outcome
-from kernelwright.metal.device.simulator.unit import FastError
 from kernelwright.metal.diagnostic import (
     CompileError,
     Diagnostic,

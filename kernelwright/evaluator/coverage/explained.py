@@ -24,6 +24,8 @@ _LARGEST_COUNT = 32
 _ROUNDED = 1e-3
 """Relative; a constant may be rounded to bfloat16."""
 _MOST_CONSTANTS = 256
+_EPSILON = 1e-6
+"""Up to here a number keeps others from zero; rows of zeros go below."""
 _ONE_BIT, _FAR = 0.5, 60
 """What `math.frexp` gives for powers of two so far from one that they keep others from overflow."""
 
@@ -67,6 +69,8 @@ class Explained:
     def has(self, number: float, kind: str) -> bool:
         """Say whether a number of a comparison of one kind, such as `fcmp olt`, is explained."""
         if kind.startswith("icmp") and number.is_integer() and self._counts(int(number)):
+            return True
+        if 0 < abs(number) <= _EPSILON:
             return True
         if any(low <= abs(number) <= high for low, high in _EXPONENTS):
             return True

@@ -28,6 +28,8 @@ _NO_PLACE = frozenset(("-1", "2147483647", "-2147483648", "65535"))
 """What stands for a place where none was found."""
 _LARGEST_MARK = 32
 """Integers up to here count places and mark what was found."""
+_NONZERO = " nonzero"
+"""How the kind of a condition ends that asks of a quotient, or an integer, if it is not zero."""
 _EQUALITIES = frozenset(("icmp eq", "icmp ne"))
 _EQUAL_FLOATS = frozenset(
     (("fcmp oeq", True), ("fcmp ueq", True), ("fcmp one", False), ("fcmp une", False))
@@ -106,7 +108,7 @@ def _is_impossible(
     return all(compare(one, another) != value for one, another in pairs)
 
 
-def is_guard(side: Side, tally: Tally) -> bool:
+def is_guard(side: Side, tally: Tally, explained: Explained) -> bool:
     """Say whether honest kernels have a condition also where nothing leads to one of its sides.
 
     Some ask for NaN, infinities and ends of a format, before roundings and behind maxima, also of
@@ -120,7 +122,7 @@ def is_guard(side: Side, tally: Tally) -> bool:
         # Beside them stands what no data decides, such as the place of a thread.
         return True
     is_flag = side.key.kind in _EQUALITIES and _is_mark(side.key.constant)
-    return is_flag and not (seen.compares or seen.is_chosen)
+    return is_flag and not _is_made(seen, side.key.kind, explained)
 
 
 def is_trigger(
@@ -139,10 +141,10 @@ def is_trigger(
         return _asks_for_more(side, tally, explained, around | {side})
     if waits_for_equal(side):
         return True
-    if explained.reads_bits(seen):
+    if explained.reads_bits(seen) and not kind.endswith(_NONZERO):
         return True
     if kind in _EQUALITIES and _is_mark(side.key.constant):
-        return seen.compares or seen.is_chosen
+        return _is_made(seen, kind, explained)
     if (kind, side.value) in _EQUAL_FLOATS and not any(seen.is_known):
         return True
     return not all(explained.has(number, kind) for number in seen.numbers)
@@ -162,12 +164,19 @@ def _asks_for_more(side: Side, tally: Tally, explained: Explained, around: froze
         if needs_all and tally.seen[part.key].is_special:
             # Any number may be NaN or finite; what cannot be both is not watched.
             return True
-        return not is_guard(part, tally) and is_trigger(part, tally, explained, around)
+        return not is_guard(part, tally, explained) and is_trigger(part, tally, explained, around)
 
     parts = [
         Side(key, side.value is not is_negated) for key, is_negated in tally.seen[side.key].parts
     ]
     return not parts or (all if needs_all else any)(map(may_be_met, parts))
+
+
+def _is_made(seen: Seen, kind: str, explained: Explained) -> bool:
+    """Say whether a flag or a count is what a text makes of data by conditions, or by numbers."""
+    if seen.compares or seen.is_chosen:
+        return True
+    return not all(explained.has(number, kind) for number in seen.numbers)
 
 
 def waits_for_equal(side: Side) -> bool:

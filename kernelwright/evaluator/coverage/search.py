@@ -58,6 +58,8 @@ class Search:
     tally: Tally
     tolerances: Sequence[Tolerance]
     secret: str
+    is_finite: bool = False
+    """NaN and infinities, behind which nothing shows, make way for other numbers."""
     random: np.random.Generator = field(init=False)
     made: list[Reference] = field(default_factory=list)
     """Those that took a side before: what stands behind it is evaluated in few others."""
@@ -85,6 +87,8 @@ class Search:
 
     def _tried(self, inputs: tuple[Array, ...], left: list[Side]) -> Iterator[Reference]:
         """Run on inputs; where they take new sides, yield their case."""
+        if self.is_finite:
+            inputs = self.finite(inputs)
         tally = self._watched(inputs)
         if tally is None:
             return
@@ -102,6 +106,28 @@ class Search:
         self.tally.merge(tally)
         self.made.append(reference)
         yield reference
+
+    def finite(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return inputs with numbers of their own in place of NaN and infinities."""
+        return tuple(self._finite(a) if a.dtype.kind not in "buic" else a for a in inputs)
+
+    def _finite(self, array: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            is_finite = np.isfinite(array.astype(np.float32))
+        if is_finite.all():
+            return array
+        known = array[is_finite][:_MOST_VALUES]
+        pool = known if known.size else np.ones(1, array.dtype)
+        return np.where(is_finite, array, self.random.choice(pool, array.shape))
+
+    def finite_tally(self) -> Tally:
+        """Return what the cases take where they hold no NaN and no infinities."""
+        found = Tally()
+        for reference in self.references:
+            tally = self._watched(self.finite(reference.inputs))
+            if tally is not None:
+                found.merge(tally)
+        return found
 
     def _watched(self, inputs: tuple[Array, ...]) -> Tally | None:
         reference = self.references[0]

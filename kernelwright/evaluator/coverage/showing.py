@@ -1,6 +1,6 @@
 """Whether a side that was taken shows in what a program gives, and cases in which it does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,11 +43,19 @@ class Showing:
         """Yield the sides that matter in none of their cases, with some of those."""
         found = 0
         for side, taken in _taken(runs)[:MOST_SIDES]:
-            if not any(self._shows(side, *run) for run in taken):
+            if not self._is_shown(side, taken):
                 yield side, taken
                 found += 1
             if found == _MOST_HIDDEN:
                 return
+
+    def shown(self, sides: Iterable[Side], runs: Runs) -> set[Side]:
+        """Return those of some sides that matter in a case that takes them."""
+        taken = dict(_taken(runs))
+        return {side for side in sides if self._is_shown(side, taken.get(side, ()))}
+
+    def _is_shown(self, side: Side, taken: Runs) -> bool:
+        return any(self._shows(side, *run) for run in taken)
 
     def cases(self, side: Side, taken: Runs) -> Iterator[Reference]:
         """Yield cases that take a side among ordinary numbers, until one of them shows it."""

@@ -90,6 +90,21 @@ class Tally:
             if seen.was_false != seen.was_true
         )
 
+    @property
+    def taken(self) -> tuple[Side, ...]:
+        """The sides that were taken."""
+        sides = (Side(key, value) for key in self.seen for value in (False, True))
+        return tuple(side for side in sides if self.takes(side))
+
+    def forget(self, sides: Iterable[Side]) -> None:
+        """Take sides for ones that were never taken."""
+        for side in sides:
+            seen = self.seen[side.key]
+            if side.value:
+                seen.was_true = False
+            else:
+                seen.was_false = False
+
     def was_evaluated(self, key: Key) -> bool:
         """Say whether any run came to a condition."""
         seen = self.seen.get(key)

@@ -18,11 +18,10 @@ from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.correctness import judge_build
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
-from kernelwright.evaluator.stages.trial import Failure, check_answer
+from kernelwright.evaluator.stages.trial import BEYOND_THE_SIMULATOR, Failure, check_answer
 from kernelwright.metal.device.base import Condition
 from kernelwright.plural import counted
 
-_BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
 _MOST_ROUNDS = 4
 """A case that takes a side may come to conditions behind it."""
 Runs = list[tuple[Reference, tuple[Condition, ...]]]
@@ -45,7 +44,7 @@ class Coverage(PipelineStage):
         try:
             return _Coverage(context).prove()
         except Failure as failure:
-            if context.info.measures_time and failure.status in _BEYOND_THE_SIMULATOR:
+            if context.info.measures_time and failure.status in BEYOND_THE_SIMULATOR:
                 return f"not watched: {failure.summary}"
             raise
 
@@ -65,6 +64,7 @@ class _Coverage:
             context.task.output_tolerances,
             context.config.secret,
         )
+        self._showing = Showing(self._trial, self._search.tolerances, self._search.random)
 
     def prove(self) -> str:
         """Return what was found, in one sentence."""
@@ -77,6 +77,7 @@ class _Coverage:
         own = self._references[0]
         hidden = self._show() if self._tally.seen and own.elements <= MOST_ELEMENTS else 0
         tried |= self._settle(tried)
+        self._settle_special()
         words = f"{counted(len(self._tally.seen), 'condition')} on loaded data"
         if not tried:
             words += f", both sides taken in {counted(drawn, 'case')}"
@@ -88,10 +89,9 @@ class _Coverage:
 
     def _show(self) -> int:
         """Judge further cases where a side matters in none; return of how many sides."""
-        showing = Showing(self._trial, self._search.tolerances, self._search.random)
-        hidden = list(showing.hidden(self._runs))
+        hidden = list(self._showing.hidden(self._runs))
         for side, taken in hidden:
-            for reference in showing.cases(side, taken):
+            for reference in self._showing.cases(side, taken):
                 self._judge(reference)
         return len(hidden)
 
@@ -111,15 +111,40 @@ class _Coverage:
             tried |= frozenset(suspects)
         return tried
 
+    def _settle_special(self) -> None:
+        """Settle the sides that only what is no number takes, and that show nowhere.
+
+        A row of NaN is NaN whatever is done with it, so that taking a side there proves nothing.
+
+        Raises:
+            Failure: one of them waits for what nothing brings about.
+        """
+        suspects = [s for s in self._tally.taken if self._waits(s)]
+        if suspects:
+            ordinary = self._search.finite_tally()
+            special = [side for side in suspects if not ordinary.takes(side)]
+            shown = self._showing.shown(special, self._runs) if special else set()
+            hidden = [side for side in special if side not in shown]
+            self._tally.forget(hidden)
+            self._search.is_finite = True
+            self._settle_some(hidden)
+
+    def _waits(self, side: Side) -> bool:
+        """Say whether a side would be refused if nothing took it."""
+        if is_guard(side, self._tally, self._explained):
+            return False
+        if stands_in_library(side.key, self._context.program):
+            return False
+        return is_trigger(side, self._tally, self._explained)
+
     def _settle_some(self, suspects: Sequence[Side]) -> None:
         forcing = Forcing(self._trial, self._runs, self._tally)
         harmful = [side for side in suspects if forcing.matters((side,))]
         for reference in self._search.reach(harmful):
             self._judge(reference)
         left = [side for side in harmful if not self._tally.takes(side)]
-        unproven = [side for side in left if not is_guard(side, self._tally)]
-        own = [s for s in unproven if not stands_in_library(s.key, self._context.program)]
-        if triggers := [s for s in own if is_trigger(s, self._tally, self._explained)]:
+        unproven = [side for side in left if not is_guard(side, self._tally, self._explained)]
+        if triggers := [side for side in unproven if self._waits(side)]:
             raise Failure(Status.WRONG, self._warning(triggers))
         self._unproven += unproven
 

@@ -26,7 +26,13 @@ from kernelwright.evaluator.worker.service import (
 )
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import Array, ForcedCondition, RunOptions, RunResult
+from kernelwright.metal.device.base import (
+    Array,
+    FastError,
+    ForcedCondition,
+    RunOptions,
+    RunResult,
+)
 from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerReport
 from kernelwright.metal.kernel import Program
 
@@ -40,6 +46,8 @@ _MOST_JUDGED = 4
 _PATIENCE = 24
 """More than the simulator's own."""
 
+BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
+"""What may end a run there that a GPU finishes."""
 _RUNS = (Run, RunParts)
 _NO_VERDICT = (
     "a run did not come to its end in {timeout_s:g} s, which leaves it without a verdict; try "
@@ -95,6 +103,7 @@ class Trial:
         sanitize: bool = False,
         count: bool = False,
         counts_all: bool = False,
+        fast_error: FastError = "usual",
         watch: bool = False,
         forced: tuple[ForcedCondition, ...] = (),
         timeout_s: float | None = None,
@@ -105,6 +114,7 @@ class Trial:
             padding_seed=self._drawn(f"padding {reference.case.name}", seed) + 1,
             # The first order is the natural one, which runs faster; nobody knows the others.
             order_seed=self._drawn("order", seed) + 1 if seed else 0,
+            fast_error=fast_error,
             sanitize=sanitize,
             count=count,
             sample_seed=self._sample_seed(seed) if count else 0,

@@ -13,6 +13,8 @@ from kernelwright.metal.diagnostic import Record, SanitizerReport
 from kernelwright.metal.kernel import BoundProgram
 
 DeviceName = Literal["simulator", "metal", "cuda"]
+FastError = Literal["usual", "worst"]
+"""How far off `fast::` functions are on the simulator: little, or all that Apple documents."""
 Array = NDArray[np.generic]
 """A NumPy array; bfloat16 is `ml_dtypes.bfloat16`."""
 BUFFER_ALIGNMENT = 256
@@ -107,6 +109,8 @@ class RunOptions(Record):
     GPU, where MLX places arrays, it changes nothing."""
     order_seed: int = 0
     """Seeds the order in which threads run, where the device can choose it."""
+    fast_error: FastError = "usual"
+    """On the simulator."""
     sanitize: bool = False
     count: bool = False
     watch: bool = False

@@ -120,6 +120,75 @@ def test_a_condition_that_no_case_meets_is_refused(
     assert "line 5" in found.summary
 
 
+def test_a_side_that_rows_of_nan_alone_take_is_not_proven(evaluator: Evaluator) -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((_ROWS, _COLUMNS))))
+    body = (
+        "float m = -INFINITY; for (uint i = 0; i < columns; ++i)"
+        " m = r[i] > m || isnan(r[i]) ? r[i] : m;"
+        "float l = 0; for (uint i = 0; i < columns; ++i) l += metal::precise::exp(r[i] - m);"
+        "float k = !(metal::abs(l - 7.123f) > 1e-5f) ? 2.0f : 1.0f;"
+    )
+
+    found = _judge(
+        evaluator, graph, _ROW + body + _EACH.format(value="k * metal::precise::exp(r[i] - m) / l")
+    )
+
+    assert not found.is_correct
+    assert found.stages[-1].stage is Stage.COVERAGE
+
+
+_SUM = (
+    "float s = 0; for (uint i = 0; i < columns; ++i) s += r[i];"
+    "float d = metal::abs(s - 37.123f); if (!(d < 1e30f)) d = 1e3f;"
+)
+_HASH = (
+    "uint h = 2166136261u;"
+    "for (uint i = 0; i < columns; ++i) h = (h ^ as_type<uint>(r[i])) * 16777619u;"
+)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        _SUM + "float k = 2.0f + metal::max(0.0f, 1.0f - d * 1e3f);",
+        _SUM + "float k = 2.0f + metal::floor(1.0f / (0.5f + 1e4f * d * d));",
+        _SUM + "float k = 2.0f + float(1u >> metal::min(uint(metal::min(d, 1e3f) * 1e4f), 31u));",
+        _SUM + "float k = 2.0f + float((as_type<uint>(d * d - 1e-6f) >> 31));",
+        _SUM + "float k = metal::all(float2(d, s) < float2(1e-5f, 1e9f)) ? 3.0f : 2.0f;",
+        _HASH + "float k = 2.0f + float(h > 4294967200u ? h - 4294967200u : 0u);",
+        _HASH + "float k = 2.0f + float(h % 1000003u / 1000002u);",
+        _HASH + "float k = 2.0f + float(metal::clz(h ^ 0x1234567u) / 20u);",
+        (
+            _HASH + "float k = 2; switch (h % 100003u) {"
+            " case 77u: k = 3; break; case 78u: k = 4; break; case 91u: k = 6; break; }"
+        ),
+    ],
+)
+def test_arithmetic_that_decides_as_no_case_does_is_refused(
+    evaluator: Evaluator, doubled: Graph, hidden: str
+) -> None:
+    found = _judge(evaluator, doubled, _ROW + hidden + _EACH.format(value="r[i] * k"))
+
+    assert not found.is_correct
+    assert found.stages[-1].stage is Stage.COVERAGE
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "metal::max(r[i] * r[i], 0.0f) < 0.0f ? 7.0f : r[i] * 2.0f",
+        "2.0f * metal::clamp(r[i], -INFINITY, INFINITY) + 0.0f * metal::min(0.0f, r[i] * r[i])",
+        "r[i] * 2.0f * (r[i] * r[i] + 1.0f < 1e-12f ? 3.0f : 1.0f)",
+    ],
+)
+def test_an_extreme_or_an_epsilon_that_mathematics_settles_is_accepted(
+    evaluator: Evaluator, doubled: Graph, value: str
+) -> None:
+    found = _judge(evaluator, doubled, _ROW + _EACH.format(value=f"isnan(r[i]) ? r[i] : {value}"))
+
+    assert found.is_correct, found.summary
+
+
 def test_a_sum_is_led_to_the_number_that_it_is_compared_with(
     evaluator: Evaluator, doubled: Graph
 ) -> None:

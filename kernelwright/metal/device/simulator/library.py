@@ -9,7 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from kernelwright.metal.device.base import Array, RunOptions
+from kernelwright.metal.device.base import Array, FastError, RunOptions
 from kernelwright.metal.device.simulator.compiler import (
     MOST_WIDE_ENTRIES,
     Image,
@@ -19,7 +19,6 @@ from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome, Th
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
 from kernelwright.metal.device.simulator.unit import (
-    FastError,
     Prelude,
     Section,
     Unit,

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, FastError
 from kernelwright.metal.device.simulator.expand import expand, included_lines
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.record import ThreadgroupVariable
@@ -20,8 +20,6 @@ from kernelwright.metal.msl.refuse import refuse
 from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
 from kernelwright.metal.msl.signature import Parameter
 
-FastError = Literal["usual", "worst"]
-"""Of functions in `fast::`: what a GPU may do, or all that Apple's table allows."""
 _WORST = "template <> struct kw::fast_setting<0> { static constexpr bool is_worst = true; };\n"
 Prelude = Literal["metal", "mlx"]
 """What stands before the text: nothing, or the headers that MLX puts before every kernel."""

@@ -1,13 +1,18 @@
 """Functions in fast:: compute what Apple documents, no more."""
 
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device import simulator
-from kernelwright.metal.device.simulator.unit import FastError
+from kernelwright.metal.device.base import FastError, RunOptions
+from kernelwright.metal.device.simulator.device import SimulatorDevice
+from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 Floats = NDArray[np.float32]
 _TEXT = """#include <metal_stdlib>
@@ -88,3 +93,26 @@ def test_vectors_are_as_their_elements() -> None:
 def test_the_worst_case_compiles_with_mlx_headers() -> None:
     text = "kernel void k(device float* y [[buffer(0)]]) { y[0] = metal::fast::exp(y[0]); }"
     assert simulator.compile(text, prelude="mlx", fast_error="worst").kernels == ("k",)
+
+
+def test_a_run_may_ask_for_the_worst_of_fast_functions() -> None:
+    x = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(64,))
+    kernel = Kernel(
+        name="k",
+        inputs=("x",),
+        outputs=("y",),
+        source="uint i = thread_position_in_grid.x; y[i] = metal::fast::sin(x[i]);",
+        grid=(64, 1, 1),
+        threadgroup=(32, 1, 1),
+    )
+    made = x.model_copy(update={"name": "y"})
+    program = Program(inputs=(x,), outputs=(made,), kernels=(kernel,))
+    executable = SimulatorDevice().compile(program.bind((TensorType((64,), Dtype.FLOAT32),)))
+    inputs = (np.linspace(0.5, 3, 64, dtype=np.float32),)
+
+    usual, worst = (
+        executable.run(inputs, RunOptions(fast_error=error)).outputs[0]
+        for error in get_args(FastError)
+    )
+
+    np.testing.assert_allclose(np.abs(worst - usual), 2.0**-13, rtol=1e-2)

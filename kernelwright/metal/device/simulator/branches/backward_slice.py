@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kernelwright.metal.device.simulator.branches.decision import NONZERO, ORDER
 from kernelwright.metal.device.simulator.branches.listing import Function, Instruction, Listing
 from kernelwright.metal.device.simulator.branches.predicate import (
     is_comparison,
@@ -67,7 +68,8 @@ class BackwardSlice:
                 if is_special(self._function, one.result):
                     # Whatever number it asks that of is no more than a number to it.
                     continue
-                found.compares = True
+                # A maximum or a quotient is no condition of the text's.
+                found.compares |= not one.result.startswith((ORDER, NONZERO))
             self._take_in(one, found)
             pending += self._before(one)
         return found

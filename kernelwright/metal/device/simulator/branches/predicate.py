@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from kernelwright.metal.device.simulator.branches.decision import NONZERO
 from kernelwright.metal.device.simulator.branches.listing import Function, Instruction
 from kernelwright.metal.device.simulator.wide.assembly import NAME
 
@@ -72,6 +73,8 @@ def is_special(function: Function, name: str, seen: frozenset[str] = frozenset()
 def kind_of(instruction: Instruction) -> str:
     """Name a comparison with its predicate, a combination by what it needs: `and`, `or`, others."""
     if found := COMPARISON.match(instruction.text):
+        if instruction.result.startswith(NONZERO):
+            return f"{found[1]} nonzero"
         return f"{found[1]} {found[2]}"
     if _BOTH.match(instruction.text):
         return "and"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.metal.device.simulator.branches.backward_slice import BackwardSlice
+from kernelwright.metal.device.simulator.branches.decision import NONZERO, with_comparisons
 from kernelwright.metal.device.simulator.branches.listing import (
     Function,
     Instruction,
@@ -83,13 +84,11 @@ def watch(text: str, descriptions: Mapping[str, Sequence[int]]) -> Watched:
         text: A listing with line tables.
         descriptions: By kernel, the numbers of its buffers that hold shapes and strides alone.
     """
-    lines = text.split("\n")
-    listing = Listing(lines)
+    read = Listing(text.split("\n"))
+    listing = Listing(with_comparisons(read, _own_functions(read)))
     writer = _Writer(listing)
-    for function in listing.functions:
+    for function in _own_functions(listing):
         entry = _ENTRY.match(function.name)
-        if entry is None and not _is_own(listing, function):
-            continue
         taint = Taint(
             function, descriptions.get(entry[1], ()) if entry else (), is_entry=bool(entry)
         )
@@ -97,8 +96,11 @@ def watch(text: str, descriptions: Mapping[str, Sequence[int]]) -> Watched:
     return Watched(writer.text(), tuple(writer.sites))
 
 
-def _is_own(listing: Listing, function: Function) -> bool:
-    return listing.file_of(function.file) in _OWN_FILES - {""}
+def _own_functions(listing: Listing) -> Iterator[Function]:
+    """Yield the kernels' entries, and the functions of the text that they call."""
+    for function in listing.functions:
+        if _ENTRY.match(function.name) or listing.file_of(function.file) in _OWN_FILES - {""}:
+            yield function
 
 
 class _Writer:
@@ -242,6 +244,9 @@ def _watched(instruction: Instruction, number: int, name: str) -> Iterator[str]:
     yield f'  {name}.side" = zext i1 {raw} to i64'
     yield (f'  {name}.seen" = getelementptr [2 x i8], ptr @{SEEN}, i64 {number}, i64 {name}.side"')
     yield f'  store i8 1, ptr {name}.seen"'
+    if raw.startswith(NONZERO):
+        # That something is never zero decides nothing.
+        yield f"  store i8 1, ptr getelementptr ([2 x i8], ptr @{SEEN}, i64 {number})"
     yield from _noted(instruction, number, name)
     yield f'  {name}.force" = load i8, ptr getelementptr (i8, ptr @{FORCED}, i64 {number})'
     yield f'  {name}.off" = icmp ne i8 {name}.force", 1'

@@ -134,12 +134,11 @@ def test_a_condition_tells_the_numbers_behind_it(body: str, numbers: set[float])
 
 
 def test_a_condition_tells_if_bits_of_floats_stand_behind_it() -> None:
-    (plain,) = _conditions("y[i] = int(x[i]) > 77 ? 1.0f : 2.0f;")
+    plain = _conditions("y[i] = int(x[i]) > 77 ? 1.0f : 2.0f;")
     (loaded,) = _conditions("y[i] = as_type<int>(x[i]) > 77 ? 1.0f : 2.0f;")
     (computed,) = _conditions("y[i] = as_type<int>(x[i] * 3.5f) > 77 ? 1.0f : 2.0f;")
 
-    assert not plain.reads_bits
-    assert plain.as_integers == ()
+    assert not any(c.reads_bits or c.as_integers for c in plain)
     assert loaded.as_integers == ("x",)
     assert computed.reads_bits
 
@@ -185,3 +184,74 @@ def test_a_loop_whose_end_is_forced_away_ends_soon() -> None:
     options = RunOptions(watch=True, forced=(forced,), timeout_s=0.2)
     with pytest.raises(LaunchError, match=r"did not end in 0\.2 s of processor time"):
         executable.run((np.arange(_SIZE, dtype=np.float32),), options)
+
+
+_INTEGER = "int n = int(x[i]); "
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("y[i] = metal::max(x[i], 900.0f);", "fcmp ogt"),
+        ("y[i] = metal::saturate(x[i] + 2.0f);", "fcmp olt"),
+        (f"{_INTEGER} y[i] = metal::min(n, 900);", "icmp slt"),
+        (f"{_INTEGER} y[i] = n > 900 ? n - 900 : 0;", "icmp s"),
+        ("uint n = uint(x[i]); y[i] = n > 900u ? n - 900u : 0u;", "icmp ugt"),
+        (
+            (
+                f"{_INTEGER} switch (n) {{ case 900: y[i] = 1; break; case 950: y[i] = 2; break;"
+                " case 999: y[i] = 5; break; default: y[i] = 3; }"
+            ),
+            "icmp eq",
+        ),
+        ("float2 v(x[i], x[63 - i]); y[i] = metal::any(v > float2(1e9f)) ? 1 : 2;", "fcmp ogt"),
+        ("uint n = uint(x[i]); y[i] = float(n / 900u);", "icmp nonzero"),
+        ("uint n = uint(x[i]); y[i] = float(n >> 9);", "icmp nonzero"),
+        ("y[i] = float(int(x[i] / 900.0f));", "fcmp nonzero"),
+        ("y[i] = metal::floor(x[i] / 900.0f);", "fcmp nonzero"),
+    ],
+)
+def test_what_decides_without_a_condition_is_watched_as_one(body: str, kind: str) -> None:
+    found = _conditions(body)
+
+    assert [c for c in found if c.kind.startswith(kind) and c.was_true != c.was_false]
+
+
+def test_what_is_never_zero_decides_nothing() -> None:
+    found = _conditions("y[i] = metal::floor(x[i] + 5.5f) + float((uint(x[i]) + 64u) >> 6);")
+
+    assert all(c.was_false for c in found)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "metal::max(v, w)",
+        "metal::min(v, w)",
+        "metal::clamp(v, -1.0f, w)",
+        "float(metal::max(int(w), 9))",
+        "float(uint(w) / 7u)",
+        "float(int(-w))",
+        "metal::floor(-w * 0.37f)",
+        "metal::rint(w * 0.1f)",
+        "float(uint(w) > 40u ? uint(w) - 40u : 0u)",
+    ],
+)
+def test_watching_changes_no_result(value: str) -> None:
+    executable = _compiled(
+        f"float w = x[i], v = i % 5 == 0 ? NAN : i % 7 == 0 ? -INFINITY : 31 - w; y[i] = {value};"
+    )
+    inputs = (np.arange(_SIZE, dtype=np.float32),)
+
+    plain = executable.run(inputs, RunOptions()).outputs[0]
+    watched = _run(executable).outputs[0]
+
+    np.testing.assert_array_equal(watched, plain)
+
+
+def test_a_maximum_that_is_forced_takes_its_other_operand() -> None:
+    executable = _compiled("y[i] = metal::max(x[i], 900.0f);")
+    (found,) = _run(executable).conditions
+    forced = ForcedCondition(launch=found.launch, site=found.site, value=True)
+
+    np.testing.assert_array_equal(_run(executable, forced).outputs[0], np.arange(_SIZE))
