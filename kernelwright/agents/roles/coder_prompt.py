@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.agents.message import Prompt
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.example import example_text, examples_for
+from kernelwright.agents.roles.example import example_dtype, example_text, examples_for
 from kernelwright.agents.roles.feedback import outcome, speed_of
 from kernelwright.agents.roles.floor import floor_of
 from kernelwright.agents.roles.graph_text import task_text
@@ -97,7 +97,8 @@ def coder_prompt(
         },
     )
     names = examples_for(task.graph)
-    examples = [example_text(name) for name in names]
+    dtype = example_dtype(task.graph)
+    examples = [example_text(name, dtype) for name in names]
     prompt = build(
         "coder",
         system={"device": device, "has_tools": has_tools},

@@ -4,11 +4,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kernelwright.agents.roles.prompt import source
+from kernelwright.agents.roles.type_name import metal_name
 from kernelwright.ir import Graph, Kind, op_named
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.family import classify
 from kernelwright.metal.family.classify import Pattern
 
 _MOST = 3
+_FLOATS = (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.FLOAT32)
+_TYPE_MARKS: tuple[Callable[[Dtype], str], ...] = (
+    lambda dtype: f"{dtype.short}[",
+    lambda dtype: f'"name": "T", "value": "{metal_name(dtype)}"',
+)
+"""Where an example names the type of its arrays: in its heading, and as `T`."""
 _LONGEST_ROW = 2048
 """Elements of a row that fit the registers of a simdgroup's lanes."""
 _FEW_ROWS = 8
@@ -105,6 +113,15 @@ def examples_for(graph: Graph) -> tuple[str, ...]:
     return tuple(example.name for example in EXAMPLES if example.suits(graph))[:_MOST]
 
 
-def example_text(name: str) -> str:
-    """Return a worked example as it stands in prompts."""
-    return source(f"examples/{name}.md").strip()
+def example_text(name: str, dtype: Dtype) -> str:
+    """Return a worked example as a prompt shows it: what it has in float32, in a task's type."""
+    text = source(f"examples/{name}.md").strip()
+    for mark in _TYPE_MARKS:
+        text = text.replace(mark(Dtype.FLOAT32), mark(dtype))
+    return text
+
+
+def example_dtype(graph: Graph) -> Dtype:
+    """Return the float type that a task's examples are shown in: its first output's that is one."""
+    types = (t.dtype for t in (*graph.output_types, *graph.input_types))
+    return next((dtype for dtype in types if dtype in _FLOATS), Dtype.FLOAT32)

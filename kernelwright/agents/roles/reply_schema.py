@@ -6,7 +6,7 @@ from kernelwright.agents.roles.task_signature import Interface, with_names
 from kernelwright.agents.roles.type_name import METAL_NAMES, find_dtype, parse_dtype
 from kernelwright.errors import InputError
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.extent import evaluate, symbols_in
+from kernelwright.metal.extent import FUNCTIONS, evaluate, symbols_in
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor, Tunable
 from kernelwright.validation import reason_of
 
@@ -105,6 +105,7 @@ class ProgramDraft(Draft):
 
     def _program(self, interface: Interface) -> Program:
         known = {d.name for d in interface.dimensions}
+        _check_tunables([t.name for t in self.tunables], known)
         if unknown := sorted(set(self.any_size) - known):
             raise InputError(
                 f"any_size names {', '.join(unknown)}; the task's dimensions are "
@@ -160,6 +161,22 @@ class ProgramDraft(Draft):
                 f"{', '.join(unknown)} in {value!r}."
             )
         return interface.fixed(value, generic)
+
+
+def _check_tunables(names: list[str], dimensions: set[str]) -> None:
+    """Refuse names that launch arithmetic would take for something else."""
+    for place, name in enumerate(names):
+        taken_by = (
+            "a dimension of the task"
+            if name in dimensions
+            else "a function of launch arithmetic"
+            if name in FUNCTIONS
+            else "another tunable"
+            if name in names[:place]
+            else ""
+        )
+        if taken_by:
+            raise InputError(f"tunable {name} has the name of {taken_by}: give it another.")
 
 
 class Correction(Draft):

@@ -24,6 +24,11 @@ METAL_NAMES = tuple(names[0] for names in _SPELLED.values())
 _PREFIXES = ("mx.", "mlx.core.", "np.", "metal::")
 
 
+def metal_name(dtype: Dtype) -> str:
+    """Return what Metal calls a type that it has."""
+    return _SPELLED[dtype][0]
+
+
 def find_dtype(text: str) -> Dtype | None:
     """Return the dtype that a name stands for, in Metal's words or MLX's; None where it is none."""
     name = text.strip()

@@ -5,8 +5,9 @@ import re
 
 import mlx.core as mx
 
-from kernelwright.agents.roles.prompt import source
+from kernelwright.agents.roles.example import example_text
 from kernelwright.agents.roles.reply_schema import ProgramDraft
+from kernelwright.ir.graph.dtype import Dtype
 from tests.agents.loopback.model import ScriptedModel
 from tests.agents.loopback.scene import checked
 from tests.agents.loopback.wire import Calls, Said
@@ -14,9 +15,9 @@ from tests.agents.loopback.wire import Calls, Said
 _BLOCK = re.compile(r"```(\w+)\n(.*?)\n```", re.DOTALL)
 
 
-def draft_in(example: str) -> ProgramDraft:
+def draft_in(example: str, dtype: Dtype = Dtype.FLOAT32) -> ProgramDraft:
     """The program that a worked example shows, its bodies put where it says they are."""
-    blocks = _BLOCK.findall(source(f"examples/{example}.md"))
+    blocks = _BLOCK.findall(example_text(example, dtype))
     bodies = [text for language, text in blocks if language == "metal"]
     draft = json.loads(next(text for language, text in blocks if language == "json"))
     for kernel, body in zip(draft["kernels"], bodies, strict=True):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kernelwright.agents.roles.example import EXAMPLES, examples_for
+from kernelwright.agents.roles.example import EXAMPLES, example_dtype, examples_for
 from kernelwright.agents.roles.prompt import source
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from tests.agents.loopback.example import draft_in
@@ -23,7 +24,7 @@ Shape = tuple[int, ...]
 def rowwise(x: mx.array, residual: mx.array, weight: mx.array) -> mx.array:
     h = x.astype(mx.float32) + residual.astype(mx.float32)
     scale = mx.rsqrt(mx.mean(h * h, axis=-1, keepdims=True) + 1e-5)
-    return (h * scale * weight.astype(mx.float32)).astype(mx.float16)
+    return (h * scale * weight.astype(mx.float32)).astype(x.dtype)
 
 
 def elementwise(gate: mx.array, up: mx.array) -> mx.array:
@@ -78,12 +79,11 @@ CASES: dict[str, tuple[Callable[..., object], list[Shape]]] = {
 GENERIC = {"rowwise", "elementwise", "columns", "registers", "sort"}
 
 
-def inputs_of(example: str) -> list[NDArray[np.generic]]:
+def inputs_of(example: str, dtype: Dtype = Dtype.FLOAT32) -> list[NDArray[np.generic]]:
     random = np.random.default_rng(3)
     if example == "histogram":
         return [random.integers(0, 64, 5000).astype(np.int32)]
-    dtype = np.float16 if example == "rowwise" else np.float32
-    return [random.normal(size=shape).astype(dtype) for shape in CASES[example][1]]
+    return [random.normal(size=shape).astype(dtype.numpy) for shape in CASES[example][1]]
 
 
 def test_every_example_is_registered_and_run() -> None:
@@ -93,11 +93,13 @@ def test_every_example_is_registered_and_run() -> None:
     assert all(len(source(f"examples/{name}.md")) < 3000 for name in named)
 
 
+@pytest.mark.parametrize("dtype", [Dtype.FLOAT32, Dtype.FLOAT16, Dtype.BFLOAT16])
 @pytest.mark.parametrize("example", CASES)
-def test_worked_examples_compile_and_are_right_and_clean(example: str) -> None:
-    function, arrays = CASES[example][0], inputs_of(example)
+def test_worked_examples_compile_and_are_right_and_clean(example: str, dtype: Dtype) -> None:
+    function, arrays = CASES[example][0], inputs_of(example, dtype)
     graph = canonicalize(capture(function, *(mx.array(a) for a in arrays)))
-    program = draft_in(example).program(Interface(Task(graph, example)))
+    assert example == "histogram" or example_dtype(graph) is dtype
+    program = draft_in(example, dtype).program(Interface(Task(graph, example)))
     assert program.is_generic is (example in GENERIC)
     bound = program.bind(graph.input_types)
     result = SimulatorDevice().compile(bound, sanitize=True).run(arrays, RunOptions(sanitize=True))
@@ -107,8 +109,11 @@ def test_worked_examples_compile_and_are_right_and_clean(example: str) -> None:
     for found, value in zip(
         result.outputs, expected if isinstance(expected, tuple) else (expected,), strict=True
     ):
-        wanted = np.array(value, dtype=np.float32)
-        np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=2e-3, atol=1e-3)
+        wanted = np.array(value.astype(mx.float32))
+        rounding = dtype.epsilon
+        np.testing.assert_allclose(
+            found.astype(np.float32), wanted, rtol=max(2e-3, rounding), atol=max(1e-3, 4 * rounding)
+        )
 
 
 @pytest.mark.parametrize("example", CASES)

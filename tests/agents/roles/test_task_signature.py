@@ -61,10 +61,17 @@ def test_a_claim_that_nobody_can_check_is_not_taken() -> None:
     assert "at this size only" not in task_text(TASK, DEVICE)
 
 
+def _tunable(name: str) -> dict[str, object]:
+    return {"name": name, "choices": [1, 2], "value": 1}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"any_size": ["rows"]}, "any_size names rows; the task's dimensions are n0, n1"),
+        ({"tunables": [_tunable("n0")]}, "tunable n0 has the name of a dimension of the task"),
+        ({"tunables": [_tunable("align")]}, "tunable align has the name of a function"),
+        ({"tunables": [_tunable("t"), _tunable("t")]}, "tunable t has the name of another tunable"),
         ({"grid": ["n0"]}, "grid has three sizes"),
         ({"grid": ["n9", 1, 1]}, "unknown dimension n9"),
         ({"grid": ["n0 **", 1, 1]}, "launch arithmetic"),
