@@ -4,9 +4,9 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from kernelwright.agents.budget import Cost
 from kernelwright.metal.diagnostic import Record
@@ -16,6 +16,15 @@ LONGEST_ECHO = 8000
 """Characters of an invalid reply that a re-ask shows to the model again."""
 
 Shape = TypeVar("Shape", bound=BaseModel)
+
+
+def whole_characters(text: str) -> str:
+    """Return a text that UTF-8 can hold: JSON may spell halves of surrogate pairs."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+Said = Annotated[str, AfterValidator(whole_characters)]
+"""What a model wrote."""
 
 
 class Tool(Record):
@@ -29,10 +38,10 @@ class Tool(Record):
 class ToolCall(Record):
     """A model's wish to have a tool run."""
 
-    id: str
+    id: Said
     """The provider's; unique within one turn."""
-    name: str
-    arguments: str
+    name: Said
+    arguments: Said
     """JSON as the model wrote it, which may be no JSON."""
 
 
@@ -165,13 +174,13 @@ Stop = Literal["done", "truncated", "refused"]
 class Reply(Record):
     """One complete reply: a record's JSON, or what the model says and the tools it calls."""
 
-    text: str
+    text: Said
     stop: Stop
     usage: Usage
     model: str
     """`provider:model`, as the request named it."""
     calls: tuple[ToolCall, ...] = ()
-    reasoning: str = ""
+    reasoning: Said = ""
     native: str = ""
     native_format: str = ""
 
@@ -239,7 +248,7 @@ class ChatModel(Protocol):
         Raises:
             ReplyError: the model refused, or both replies were invalid.
             ModelError: no model of the list can be used (key, name, context, service).
-            BudgetError: the call at its worst could exceed a cap.
+            BudgetError: whichever model is asked, the call at its worst could exceed a cap.
         """
 
     async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
@@ -248,7 +257,7 @@ class ChatModel(Protocol):
         Raises:
             ReplyError: the model refused.
             ModelError: no model of the list can be used (key, name, context, service).
-            BudgetError: the call at its worst could exceed a cap.
+            BudgetError: whichever model is asked, the call at its worst could exceed a cap.
         """
 
     @property

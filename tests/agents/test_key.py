@@ -31,3 +31,7 @@ def test_a_key_that_is_cut_off_is_hidden_and_a_public_prefix_is_not() -> None:
     assert key.redact(f"wrong: {OWN[:20]}") == "wrong: [key]"
     assert key.redact("keys begin with sk-own-") == "keys begin with sk-own-"
     assert Key("").redact("nothing") == "nothing"
+
+
+def test_a_word_that_stands_for_a_key_hides_no_part_of_other_words() -> None:
+    assert Key("k").redact("max_tokens: no key k, k-9") == "max_tokens: no key [key], [key]-9"

@@ -103,7 +103,7 @@ class AnthropicClient(SdkClient):
         """Return a request with the features that it asks for."""
         parameters: MessageCreateParamsBase = {
             "model": self._endpoint.model,
-            "max_tokens": limits.output_tokens,
+            "max_tokens": self._output_tokens(limits),
             "system": [cached(request.prompt.system, request.ttl)],
             "messages": request.messages,
         }

@@ -1,6 +1,7 @@
 """What one provider's format has to offer: a single request, streamed, with its limits."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -214,6 +215,9 @@ class SdkClient:
         """Take an endpoint and the words by which its servers name each feature in an error."""
         self._endpoint = endpoint
         self._features = Features(words)
+        self._allowed_tokens: int | None = None
+        """What the server allows a reply at most, once it has said so."""
+        self._asked_tokens = 0
 
     @property
     def name(self) -> str:
@@ -224,6 +228,12 @@ class SdkClient:
     def mode(self) -> ReplyMode:
         """Return how replies are held to their shape at present."""
         return self._features.mode
+
+    def _output_tokens(self, limits: Limits) -> int:
+        """Return how many tokens a reply may have, by the limits and by the server."""
+        allowed = self._allowed_tokens or limits.output_tokens
+        self._asked_tokens = min(limits.output_tokens, allowed)
+        return self._asked_tokens
 
     def _broken(self, error: Exception) -> Fault:
         """Return the fault that a broken connection stands for, the key left out."""
@@ -237,9 +247,30 @@ class SdkClient:
         """Return the fault of a refused request, a concession where it names a feature in use."""
         # Before the words are cut to a line, which may cut a key in two.
         message = said_with(status, self._endpoint.key.redact(said))
-        if status in (400, 422) and self._features.concede(message, in_use):
-            return Fault(FaultKind.UNSUPPORTED, message)
+        if status in (400, 422):
+            if allowed := _allowed_tokens(message, self._asked_tokens):
+                self._allowed_tokens = allowed
+                return Fault(FaultKind.UNSUPPORTED, message)
+            if self._features.concede(message, in_use):
+                return Fault(FaultKind.UNSUPPORTED, message)
         return status_fault(status, message, headers)
+
+
+_OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_TOO_MANY = re.compile(r"too (large|high|big)|at most|maximum|exceed|less than|>", re.IGNORECASE)
+_LEAST_TOKENS = 256
+"""Below it no reply holds a record."""
+
+
+def _allowed_tokens(message: str, asked: int) -> int | None:
+    """Return the limit that a server names where it refuses that of a reply, if it does.
+
+    Of several numbers in its words the largest below what was asked is tried first.
+    """
+    if not any(name in message for name in _OUTPUT_LIMITS) or not _TOO_MANY.search(message):
+        return None
+    numbers = (int(n.replace(",", "")) for n in re.findall(r"\b\d[\d,]*\b(?!-)", message))
+    return max((n for n in numbers if _LEAST_TOKENS <= n < asked), default=None)
 
 
 def status_fault(status: int, message: str, headers: Mapping[str, str]) -> Fault:

@@ -56,6 +56,9 @@ def _environment_keys() -> list[str]:
 
 def _beginning_of(secret: str) -> re.Pattern[str]:
     """Return a pattern for a secret, whole or cut off behind its first characters."""
+    if len(secret) < _SHORTEST_KEY:
+        # What servers of one's own are given for a key, such as `none`, is a part of other words.
+        return re.compile(rf"\b{re.escape(secret)}\b")
     head, tail = secret[:_TELLING], secret[_TELLING:]
     rest = "".join(f"(?:{re.escape(character)}" for character in tail) + ")?" * len(tail)
     return re.compile(re.escape(head) + rest)

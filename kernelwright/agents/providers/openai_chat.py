@@ -1,5 +1,7 @@
 """OpenAI's Chat Completions format through the official SDK, for any server that speaks it."""
 
+import json
+
 import openai
 from openai.types.chat import (
     ChatCompletionAssistantMessageParam,
@@ -8,7 +10,7 @@ from openai.types.chat import (
     ChatCompletionMessageParam,
     ChatCompletionToolChoiceOptionParam,
 )
-from openai.types.chat.chat_completion_chunk import ChoiceDelta
+from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
 from openai.types.completion_usage import CompletionUsage
 from openai.types.shared_params import FunctionDefinition, ResponseFormatJSONSchema
 
@@ -27,6 +29,7 @@ _WORDS = {
     "old limit": ("max_tokens",),
     "schema": ("response_format", "json_schema", "schema", "grammar"),
     "tools": ("tool", "function"),
+    "system": ("system",),
 }
 _THOUGHTS = ("reasoning_content", "reasoning")
 """What vLLM, LM Studio and Ollama call a model's thinking."""
@@ -42,7 +45,7 @@ class OpenAIChatClient(OpenAIClient):
 
     def _in_use(self, prompt: Prompt, shape: ReplyShape | None) -> set[str]:
         """Choose which features this request asks for."""
-        in_use = {"usage"} & {f for f in _WORDS if f in self._features}
+        in_use = {f for f in ("usage", "system") if f in self._features}
         if self._endpoint.effort is not None and "effort" in self._features:
             in_use.add("effort")
         if shape is not None and self.mode is ReplyMode.SCHEMA:
@@ -59,10 +62,10 @@ class OpenAIChatClient(OpenAIClient):
     ) -> Reply:
         gathered = _Gathered(limits)
         tools, choice = _tools(prompt, shape, in_use)
-        most, effort = limits.output_tokens, self._endpoint.effort
+        most, effort = self._output_tokens(limits), self._endpoint.effort
         stream = await self._client.chat.completions.create(
             model=self._endpoint.model,
-            messages=_messages(prompt),
+            messages=_messages(prompt, has_system="system" in in_use),
             max_tokens=most if "old limit" in in_use else openai.omit,
             max_completion_tokens=most if "new limit" in in_use else openai.omit,
             tools=tools or openai.omit,
@@ -138,6 +141,13 @@ class _Call:
         self.arguments = Text(limits.reply_bytes)
 
 
+def _as_json(arguments: object) -> str:
+    """Return a call's arguments as text; some servers send the object itself."""
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return json.dumps(arguments)
+
+
 class _Gathered:
     """A reply as far as it has arrived."""
 
@@ -145,7 +155,9 @@ class _Gathered:
         self._limits = limits
         self.text = Text(limits.reply_bytes)
         self.thoughts = Text(limits.reply_bytes)
-        self.calls: dict[int, _Call] = {}
+        self.calls: list[_Call] = []
+        self._open: dict[int, _Call] = {}
+        """The last call of each number."""
         self.refusal = Text(limits.reply_bytes)
         self.usage: CompletionUsage | None = None
         self.finish_reason: str | None = None
@@ -154,7 +166,8 @@ class _Gathered:
     def add(self, chunk: ChatCompletionChunk) -> None:
         self.has_begun = True
         self.usage = chunk.usage or self.usage
-        for choice in chunk.choices:
+        # Some servers report the usage in a chunk without choices.
+        for choice in chunk.choices or ():
             self.finish_reason = choice.finish_reason or self.finish_reason
             self._grow(choice.delta)
 
@@ -165,21 +178,28 @@ class _Gathered:
         thought = next((extra[name] for name in _THOUGHTS if extra.get(name)), "")
         self.thoughts.add(thought if isinstance(thought, str) else "")
         for piece in delta.tool_calls or ():
-            call = self.calls.setdefault(piece.index, _Call(self._limits))
+            call = self._call_of(piece)
             call.id = piece.id or call.id
             if piece.function is not None:
                 call.name = piece.function.name or call.name
-                call.arguments.add(piece.function.arguments or "")
+                call.arguments.add(_as_json(piece.function.arguments))
+
+    def _call_of(self, piece: ChoiceDeltaToolCall) -> _Call:
+        """Return the call that a piece belongs to, a new one where a server counts none."""
+        known = self._open.get(piece.index)
+        if known is None or (piece.id and known.id and piece.id != known.id):
+            known = self._open[piece.index] = _Call(self._limits)
+            self.calls.append(known)
+        return known
 
     def reply(self, model: str, *, is_record: bool) -> Reply:
         if self.finish_reason is None:
             if not self.has_begun:
                 raise Fault(FaultKind.UNREADABLE, EMPTY)
             raise Fault(FaultKind.DROPPED, CUT_SHORT)
-        called = [call for _, call in sorted(self.calls.items())]
         calls = tuple(
             ToolCall(id=id_, name=call.name, arguments=str(call.arguments) or "{}")
-            for id_, call in zip(unique_ids(c.id for c in called), called, strict=True)
+            for id_, call in zip(unique_ids(c.id for c in self.calls), self.calls, strict=True)
         )
         text = str(self.text)
         if is_record:
@@ -213,12 +233,15 @@ def _usage(reported: CompletionUsage | None) -> Usage:
     ).usage
 
 
-def _messages(prompt: Prompt) -> list[ChatCompletionMessageParam]:
-    opening = "\n\n".join(part for part in (prompt.context, prompt.request) if part)
-    messages: list[ChatCompletionMessageParam] = [
-        {"role": "system", "content": prompt.system},
-        {"role": "user", "content": opening},
-    ]
+def _messages(prompt: Prompt, *, has_system: bool) -> list[ChatCompletionMessageParam]:
+    """Return the conversation; some models' templates know no system's role."""
+    parts = [part for part in (prompt.context, prompt.request) if part]
+    messages: list[ChatCompletionMessageParam] = []
+    if has_system:
+        messages.append({"role": "system", "content": prompt.system})
+    else:
+        parts.insert(0, prompt.system)
+    messages.append({"role": "user", "content": "\n\n".join(parts)})
     for turn in prompt.turns:
         messages += [_assistant(turn)] if turn.speaker == "assistant" else _user(turn)
     return messages

@@ -79,7 +79,7 @@ class OpenAIResponsesClient(OpenAIClient):
             "model": self._endpoint.model,
             "instructions": prompt.system,
             "input": _items(prompt),
-            "max_output_tokens": limits.output_tokens,
+            "max_output_tokens": self._output_tokens(limits),
             "store": False,
         }
         tools = [_tool(t.name, t.description, t.json_schema) for t in prompt.tools]

@@ -19,7 +19,7 @@ from kernelwright.agents.message import (
 )
 from kernelwright.agents.providers.fault import OutageError, ReplyError
 from kernelwright.agents.session.parse import InvalidReplyError, parse
-from kernelwright.errors import ModelError
+from kernelwright.errors import BudgetError, ModelError
 
 _Result = TypeVar("_Result")
 
@@ -93,23 +93,29 @@ class Conversations:
         return max(records, key=len)
 
     async def _first(self, ask: Callable[[Exchange], Awaitable[_Result]], model: str) -> _Result:
-        """Return what the first exchange gives that gives anything; `model` is asked before all."""
-        failure: ModelError | None = None
+        """Return what the first exchange gives that gives anything; `model` is asked before all.
+
+        A cheaper model may still fit caps that a dear one's call could exceed.
+        """
+        failures: list[ModelError | BudgetError] = []
         exchanges = sorted(self._exchanges, key=lambda e: bool(model) and model not in e.models)
         async with self._slots:
             for exchange in exchanges:
                 try:
                     return await ask(exchange)
-                except ModelError as e:
-                    # What the first choice said matters most, unless a later one may recover.
-                    failure = e if failure is None or isinstance(e, OutageError) else failure
-        assert failure is not None
-        raise failure
+                except (ModelError, BudgetError) as e:
+                    failures.append(e)
+        # What the first choice said matters most, unless a later one may recover.
+        raise min(failures, key=_permanence)
 
     async def close(self) -> None:
         """Release every exchange."""
         for exchange in self._exchanges:
             await exchange.close()
+
+
+def _permanence(failure: ModelError | BudgetError) -> int:
+    return 0 if isinstance(failure, OutageError) else 1 if isinstance(failure, BudgetError) else 2
 
 
 async def _next_turn(exchange: Exchange, prompt: Prompt, purpose: Purpose) -> TimedReply:

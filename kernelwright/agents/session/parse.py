@@ -8,11 +8,14 @@ from contextlib import suppress
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from kernelwright.agents.message import Acceptance, Shape, ToolCall
+from kernelwright.agents.message import Acceptance, Shape, ToolCall, whole_characters
 from kernelwright.validation import reason_of
 
 _FENCE = re.compile(r"```[\w.+-]*[ \t]*\r?\n(.*?)(?:\r?\n[ \t]*```|\Z)", re.DOTALL)
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+# A thought ends before the next one: else many that never end take quadratic time.
+_THOUGHT = re.compile(r"<think(?:ing)?>(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
+_THOUGHT_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
+_THOUGHT_AFTER = re.compile(r"<think(?:ing)?>.*", re.DOTALL)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 _MOST_CANDIDATES = 8
@@ -92,17 +95,38 @@ def _unquoted(text: str) -> object:
 
 
 def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
-    """Return the tool calls that a model has written as text: objects with `tool`."""
+    """Return the tool call that a model has written as text, none where it wrote none.
+
+    It may be in the form that was asked for, `{"tool": …, "arguments": …}`, or in those that models
+    are trained on and their servers ought to have read: `name` with `arguments` or `parameters`,
+    in `function` or in a list, too.
+    """
     for candidate in _candidates(text):
         for data in _readings(candidate):
-            if isinstance(data, dict) and isinstance(data.get("tool"), str):
-                arguments = json.dumps(data.get("arguments") or {})
-                return (ToolCall(id="text_0", name=data["tool"], arguments=arguments),)
+            if (call := _call_in(data)) is not None:
+                return (call,)
     return ()
 
 
+def _call_in(data: object) -> ToolCall | None:
+    if isinstance(data, list):
+        return next((call for one in data if (call := _call_in(one)) is not None), None)
+    if not isinstance(data, dict):
+        return None
+    for part in ("tool_calls", "function"):
+        if isinstance(data.get(part), dict | list):
+            return _call_in(data[part])
+    arguments = data.get("arguments", data.get("parameters"))
+    name = data.get("tool", data.get("name") if arguments is not None else None)
+    if not isinstance(name, str):
+        return None
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return ToolCall(id="text_0", name=name, arguments=written)
+
+
 def _candidates(text: str) -> Iterator[str]:
-    text = _THOUGHT.sub("", text).strip()
+    # Servers of local models leave thoughts in the text, some of them without the first mark.
+    text = _THOUGHT_AFTER.sub("", _THOUGHT_BEFORE.sub("", _THOUGHT.sub("", text))).strip()
     pieces = [text] if text.startswith(("{", "[")) else []
     pieces += [match[1].strip() for match in _FENCE.finditer(text)]
     pieces += _objects(text)
@@ -154,6 +178,8 @@ def _load(text: str) -> object:
         value: object = json.loads(text, strict=False)
     except RecursionError as e:
         raise ValueError("nested too deeply") from e
+    if "\\ud" in text.lower():
+        value = json.loads(whole_characters(json.dumps(value, ensure_ascii=False)))
     return value
 
 

@@ -212,6 +212,19 @@ def test_the_next_model_of_the_list_steps_in(provider: str) -> None:
     assert answer.model == "openai:local"
 
 
+def test_a_cheaper_model_steps_in_where_a_dear_one_could_exceed_a_cap(provider: str) -> None:
+    with (
+        LoopbackServer(Sequence(Said(VERSE))) as dear,
+        LoopbackServer(Sequence(Said(VERSE))) as own,
+    ):
+        spare = ModelSpec.parse("openai:local", own.base_url("openai"))
+        partner = Partner(dear, provider, caps=Caps(dollars=1e-6), fallbacks=[spare])
+        assert partner.ask().model == "openai:local"
+        with pytest.raises(BudgetError, match=r"its cap of \$0.00"):
+            Partner(dear, provider, caps=Caps(dollars=1e-6)).ask()
+    assert not dear.requests
+
+
 def test_schemas_then_forced_tools_are_given_up_where_a_server_has_none(provider: str) -> None:
     def script(request: Heard) -> Response:
         if request.has_schema:

@@ -1,0 +1,136 @@
+"""What servers of local models leave out, put elsewhere or refuse does not end a conversation."""
+
+import json
+from itertools import chain, repeat
+
+import pytest
+
+from kernelwright.agents.budget import Caps
+from kernelwright.agents.roles.coder import ModelCoder
+from kernelwright.agents.session import AsyncBridge
+from kernelwright.agents.session.parse import tool_calls_in
+from kernelwright.agents.session.transcript import transcript_lines, transcripts
+from tests.agents.loopback.bench import Bench
+from tests.agents.loopback.loop import Shared
+from tests.agents.loopback.partner import Partner
+from tests.agents.loopback.scene import DEVICE, DONE, TASK
+from tests.agents.loopback.server import LoopbackServer, Raw, Refused, Response
+from tests.agents.loopback.wire import Heard, Said
+
+ARGUMENTS = {"what": "graph", "from_line": 1}
+WRITTEN = json.dumps(ARGUMENTS)
+CALL = {"name": "show", "arguments": WRITTEN}
+USAGE = {"prompt_tokens": 90, "completion_tokens": 9, "total_tokens": 99}
+
+
+def chat(*chunks: dict[str, object]) -> Raw:
+    """A stream of Chat Completions, word for word."""
+    whole = ({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", **chunk}
+             for chunk in chunks)  # fmt: skip
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in whole]
+    return Raw(200, "text/event-stream", "".join((*lines, "data: [DONE]\n\n")).encode())
+
+
+def delta(finish: str | None = None, **fields: object) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def called(*pieces: dict[str, object]) -> Raw:
+    deltas = [delta(tool_calls=[piece]) for piece in pieces]
+    return chat(*deltas, delta("tool_calls"), {"choices": [], "usage": USAGE})
+
+
+def worded(text: str) -> Raw:
+    return chat(delta(content=text), delta("stop"), {"choices": [], "usage": USAGE})
+
+
+ODD: dict[str, tuple[Response, ...]] = {
+    "no usage": (chat(delta(tool_calls=[{"index": 0, "function": CALL}]), delta("tool_calls")),),
+    "usage beside no choices": (
+        chat(
+            delta(tool_calls=[{"index": 0, "function": CALL}]),
+            delta("tool_calls"),
+            {"usage": USAGE},
+        ),
+    ),
+    "neither id nor number": (called({"function": CALL}),),
+    "one number for all calls": (
+        called(
+            {"index": 0, "id": "a", "function": CALL}, {"index": 0, "id": "b", "function": CALL}
+        ),
+    ),
+    "arguments as an object": (called({"index": 0, "function": {**CALL, "arguments": ARGUMENTS}}),),
+    "half of a character": (worded(f'\ud800 {{"tool": "show", "arguments": {WRITTEN}}}'),),
+    "no system's role": (
+        Refused(400, "System role not supported"),
+        called({"index": 0, "function": CALL}),
+    ),
+}
+
+
+def held(judge: Shared, *said: Response) -> tuple[str, LoopbackServer]:
+    script = chain(said, repeat(DONE))
+    with LoopbackServer(lambda _: next(script)) as server:
+        partner = Partner(server, "openai", caps=Caps(dollars=5.0))
+        with AsyncBridge(partner.open()) as bridge:
+            ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+    (found,) = transcripts(partner.ledger.calls())
+    return "\n".join(transcript_lines(found)), server
+
+
+@pytest.mark.parametrize("oddity", ODD)
+def test_a_call_is_carried_out_however_a_server_tells_it(judge: Shared, oddity: str) -> None:
+    text, server = held(judge, *ODD[oddity])
+    assert "inputs  x: f32" in text
+    assert "✗" not in text
+    assert len(server.requests) == len(ODD[oddity]) + 1
+
+
+def test_a_model_without_a_systems_role_reads_it_in_the_first_message(judge: Shared) -> None:
+    _, server = held(judge, *ODD["no system's role"])
+    refused, *others = server.requests
+    assert refused.system
+    for request in others:
+        assert not request.system
+        assert request.messages[0][1].startswith(refused.system)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<tool_call>\n{{"name": "show", "arguments": {WRITTEN}}}\n</tool_call>',
+        f'{{"name": "show", "parameters": {WRITTEN}}}',
+        f'[TOOL_CALLS][{{"name": "show", "arguments": {WRITTEN}}}]',
+        json.dumps({"tool_calls": [{"type": "function", "function": CALL}]}),
+        f'What of {{this}}? No.</think>{{"tool": "show", "arguments": {WRITTEN}}}',
+        f'{{"tool": "show", "arguments": {WRITTEN}}}<think>And {{"tool": "done"}}',
+    ],
+)
+def test_calls_are_read_in_every_form_that_models_are_trained_on(text: str) -> None:
+    (call,) = tool_calls_in(text)
+    assert call.name == "show"
+    assert json.loads(call.arguments) == ARGUMENTS
+
+
+@pytest.mark.parametrize("text", ['{"name": "affine", "inputs": []}', "<think>" * 200_000, "{}"])
+def test_what_is_no_call_is_none(text: str) -> None:
+    assert tool_calls_in(text) == ()
+
+
+TOO_MANY = {
+    "anthropic": "max_tokens: 800 > 400, which is the maximum allowed number of output tokens",
+    "openai": "max_tokens is too large: 800. This model supports at most 400 completion tokens",
+    "openai-responses": "max_output_tokens: expected a value of at most 400, got 800",
+}
+
+
+@pytest.mark.parametrize("wire", TOO_MANY)
+def test_a_server_that_allows_shorter_replies_only_is_asked_for_those(wire: str) -> None:
+    verse = Said('{"line": "waves", "times": 3}')
+
+    def script(request: Heard) -> Response:
+        return Refused(400, TOO_MANY[wire]) if request.most_tokens > 400 else verse
+
+    with LoopbackServer(script) as server:
+        assert Partner(server, wire).ask().record.times == 3
+    assert server.requests[-1].most_tokens == 400
