@@ -124,6 +124,11 @@ class Budget:
                 account.reserved += worst
             return Reservation(worst, task)
 
+    def has_room(self, worst: Cost, task: str = "") -> bool:
+        """Say whether a call fits at its worst, when everything in flight costs nothing."""
+        with self._lock:
+            return not any(a.caps.exceeded_by(a.spent + worst) for a in self._accounts(task))
+
     def settle(self, reservation: Reservation, actual: Cost) -> None:
         """Give the room back and count what the call really took."""
         with self._lock:

@@ -2,7 +2,7 @@
 
 import json
 
-from sqlalchemy import case, func, select, update
+from sqlalchemy import case, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelwright.digest import digest
@@ -22,16 +22,19 @@ from kernelwright.store.schema import (
 )
 from kernelwright.store.upsert import insert_once
 
-HAS_REPLY = CallRow.state == "finished"
+_TOKENS = CallRow.input_tokens + CallRow.output_tokens
+BILL_IS_KNOWN = or_(CallRow.state == "finished", _TOKENS > 0)
+"""A reply that came whole and could not be used, an empty one, failed and was billed as well."""
 PAID_AT_MOST = case(
     (CallRow.state == "begun", CallRow.reserved_microdollars), else_=CallRow.cost_microdollars
 )
 """What a call took; its worst case where its end is not known, which a killed process leaves."""
+KNOWN_TO_BE_PAID = case((BILL_IS_KNOWN, CallRow.cost_microdollars), else_=0)
 SUMS = (
     func.count(),
-    func.sum(case((HAS_REPLY, CallRow.input_tokens + CallRow.output_tokens), else_=0)),
+    func.sum(_TOKENS),
     func.sum(PAID_AT_MOST),
-    func.sum(case((HAS_REPLY, CallRow.cost_microdollars), else_=0)),
+    func.sum(KNOWN_TO_BE_PAID),
 )
 """Calls, tokens of whole replies, microdollars at most and of whole replies, for `spend_of`."""
 

@@ -267,6 +267,7 @@ class ModelOutcome(Record):
     """The whole outcome as JSON or text, as the agents wrote it."""
     failure: str = ""
     input_tokens: int = 0
+    """As billed, like the other two; none of a call whose reply never came whole."""
     cached_input_tokens: int = 0
     output_tokens: int = 0
     cost_microdollars: int = 0

@@ -9,7 +9,9 @@ from kernelwright.store.browsing import CandidateOrder, TrialFilter
 from tests.store.conftest import Evaluate, intent, program_of, task_of
 
 
-def pay(store: KernelStore, campaign: Campaign, task_id: str, microdollars: int) -> None:
+def pay(
+    store: KernelStore, campaign: Campaign, task_id: str, microdollars: int, failure: str = ""
+) -> None:
     call = ModelCall(
         id=f"{microdollars:064x}",
         campaign_id=campaign.id,
@@ -21,9 +23,10 @@ def pay(store: KernelStore, campaign: Campaign, task_id: str, microdollars: int)
         request="{}",
     )
     store.dialogue.begin_call(call)
-    store.dialogue.finish_call(
-        call.id, ModelOutcome(input_tokens=7, output_tokens=3, cost_microdollars=microdollars)
+    outcome = ModelOutcome(
+        failure=failure, input_tokens=7, output_tokens=3, cost_microdollars=microdollars
     )
+    store.dialogue.finish_call(call.id, outcome)
 
 
 def test_the_task_table_adds_up_trials_verdicts_and_spend(
@@ -95,6 +98,18 @@ def test_a_call_without_a_whole_reply_is_told_at_most(
     (row,) = spending(store, [campaign.id], {})
     assert (row.known_tokens, row.tokens) == (10, 1010)
     assert (row.calls, row.paid) == (3, "$0.0000, at most $0.0001")
+
+
+def test_a_reply_that_came_whole_and_was_empty_has_a_known_bill(
+    store: KernelStore, campaign: Campaign
+) -> None:
+    of = task_of((4, 8))
+    store.keep_task(of)
+    pay(store, campaign, of.fingerprint, 9, failure="empty reply: the reply is empty")
+    assert store.browse.calls_without_bill([campaign.id]) == ()
+    spend = store.browse.totals([campaign.id]).spend
+    assert (spend.tokens, spend.known_microdollars, spend.microdollars) == (10, 9, 9)
+    assert [p.known_dollars for p in store.browse.payments([campaign.id])] == [9e-6]
 
 
 @pytest.mark.parametrize("order", ["at", "rank", "status", "author", "idea", "task"])

@@ -34,6 +34,7 @@ class Outcome(Record):
     native_format: str = ""
     stop: Stop = "done"
     usage: Usage = Usage()
+    """As billed; none where the reply never came whole."""
     cost: Cost = Cost()
     latency_s: float = 0.0
     fault: str = ""
@@ -74,6 +75,11 @@ class RecordedCall(Record):
     def has_reply(self) -> bool:
         """True when a complete reply is on record."""
         return self.outcome is not None and not self.outcome.fault
+
+    @property
+    def bill_is_known(self) -> bool:
+        """True where the reply came whole, an empty one too."""
+        return self.has_reply or (self.outcome is not None and self.outcome.usage.total_tokens > 0)
 
     @property
     def reply(self) -> Reply:

@@ -38,6 +38,8 @@ from kernelwright.metal.diagnostic import Record
 
 OVERHEAD_TOKENS = 1024
 """Room for what a provider adds to a prompt: its tool preamble and message marks."""
+_OUTPUT_SHARES = (1, 2, 4)
+"""Of the usual limit: what a reply may have where the caps leave less; a quarter holds an edit."""
 _MOST_CONCESSIONS = 8
 _LONGEST_QUEUE_S = 0.05
 
@@ -130,7 +132,7 @@ class LiveExchange:
             model=self.name,
             prompt=prompt,
             shape="" if shape is None else shape.__name__,
-            worst=self._worst(prompt, asked),
+            worst=Cost(),
         )
         try:
             return await self._retried(call, asked)
@@ -171,54 +173,66 @@ class LiveExchange:
 
     async def _sent(self, call: Call, asked: ReplyShape | None) -> TimedReply:
         """One request, in the ledger and under the budget from beginning to end."""
-        call = call.model_copy(update={"id": uuid.uuid4().hex})
-        reservation = await self._reserved(call)
+        most_tokens, reservation = await self._reserved(call, asked)
+        call = call.model_copy(update={"id": uuid.uuid4().hex, "worst": reservation.worst})
         # Cancelled in flight, nobody knows what the server did: the worst case counts.
         outcome = Outcome(fault="abandoned", cost=call.worst)
         started_s = time.monotonic()
         try:
             self.ledger.begin(call)
-            reply = await self.wire.send(call.prompt, asked, self._limits(call.purpose.task))
+            limits = self._limits(call.purpose.task, most_tokens)
+            reply = await self.wire.send(call.prompt, asked, limits)
             cost = self._cost(reply.usage)
             _check_empty(reply)
             outcome = Outcome.of(reply, cost)
             return TimedReply(reply, cost, time.monotonic() - started_s, call.id)
         except Fault as fault:
-            outcome = Outcome(
-                fault=f"{fault.kind}: {fault.message}",
-                usage=fault.usage or Usage(),
-                cost=self._billed(call, fault),
-            )
+            outcome = self._failed(call, fault)
             raise
         finally:
             latency_s = time.monotonic() - started_s
             self.budget.settle(reservation, outcome.cost)
             self.ledger.finish(call.id, outcome.model_copy(update={"latency_s": latency_s}))
 
-    async def _reserved(self, call: Call) -> Reservation:
-        """Wait until the calls in flight leave room for this one at its worst."""
-        while (reservation := self.budget.reserve(call.worst, call.purpose.task)) is None:
+    async def _reserved(self, call: Call, asked: ReplyShape | None) -> tuple[int, Reservation]:
+        """Wait until the calls in flight leave room for this one at its worst.
+
+        Return how many tokens its reply may have, and that room.
+        """
+        while True:
+            most_tokens, worst = self._affordable(call, asked)
+            reservation = self.budget.reserve(worst, call.purpose.task)
+            if reservation is not None:
+                return most_tokens, reservation
             await asyncio.sleep(_LONGEST_QUEUE_S)
-        return reservation
 
-    def _limits(self, task: str) -> Limits:
-        """The usual limits, cut to the time that is left."""
+    def _affordable(self, call: Call, asked: ReplyShape | None) -> tuple[int, Cost]:
+        """Return the longest reply that the caps have room for, else the shortest of use."""
+        for share in _OUTPUT_SHARES:
+            most_tokens = self.limits.output_tokens // share
+            worst = self._worst(call.prompt, asked, most_tokens)
+            if self.budget.has_room(worst, call.purpose.task):
+                break
+        return most_tokens, worst
+
+    def _limits(self, task: str, most_tokens: int) -> Limits:
+        """The usual limits, cut to the tokens and the time that are left."""
         left_s = self.budget.seconds_left(task)
-        if left_s is None or left_s >= self.limits.total_s:
-            return self.limits
-        return self.limits.model_copy(update={"total_s": max(left_s, 0.01)})
+        total_s = self.limits.total_s if left_s is None else min(self.limits.total_s, left_s)
+        update = {"output_tokens": most_tokens, "total_s": max(total_s, 0.01)}
+        return self.limits.model_copy(update=update)
 
-    def _worst(self, prompt: Prompt, asked: ReplyShape | None) -> Cost:
+    def _worst(self, prompt: Prompt, asked: ReplyShape | None, output_tokens: int) -> Cost:
         # No token is shorter than a byte, so bytes bound tokens for every tokenizer.
         schema_bytes = 0 if asked is None else len(str(asked.json_schema).encode())
         input_tokens = prompt.bytes_sent + schema_bytes + OVERHEAD_TOKENS
         return Cost(
             dollars=self._known_price().worst(
                 input_tokens,
-                self.limits.output_tokens,
+                output_tokens,
                 for_an_hour=prompt.keeps_cache_for_an_hour,
             ),
-            tokens=input_tokens + self.limits.output_tokens,
+            tokens=input_tokens + output_tokens,
             calls=1,
         )
 
@@ -226,12 +240,14 @@ class LiveExchange:
         dollars = self._known_price().dollars(usage)
         return Cost(dollars=dollars, tokens=usage.total_tokens, calls=1)
 
-    def _billed(self, call: Call, fault: Fault) -> Cost:
+    def _failed(self, call: Call, fault: Fault) -> Outcome:
+        told = f"{fault.kind}: {fault.message}"
         if fault.kind is FaultKind.EMPTY and fault.usage is not None:
             # The reply came whole, and so did its bill.
-            return self._cost(fault.usage)
+            return Outcome(fault=told, usage=fault.usage, cost=self._cost(fault.usage))
         # Whatever ended a reply that had begun, overload too: the prompt was read by then.
-        return call.worst if fault.may_be_billed or fault.usage is not None else Cost(calls=1)
+        is_billed = fault.may_be_billed or fault.usage is not None
+        return Outcome(fault=told, cost=call.worst if is_billed else Cost(calls=1))
 
     def _known_price(self) -> Price:
         if self.price is not None:

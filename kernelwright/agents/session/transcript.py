@@ -30,6 +30,8 @@ class Transcript(Record):
     """One conversation with tools, from its opening to its last turn."""
 
     purpose: Purpose
+    number: int
+    """Its place among the conversations about the task, from 1."""
     model: str
     opening: Prompt
     turns: tuple[Turn, ...]
@@ -53,20 +55,30 @@ def transcripts(
 ) -> tuple[Transcript, ...]:
     """Return the conversations that calls belong to, in the order in which they began.
 
-    Of several endings of one conversation the last counts: it may have gone on after an outage.
+    A later run that did not begin as an earlier one did holds a conversation of its own. Of several
+    endings of one conversation the last counts: it may have gone on after an outage.
     """
-    found: dict[Purpose, list[RecordedCall]] = {}
+    found: dict[tuple[Purpose, str], list[RecordedCall]] = {}
     for recorded in calls:
         if recorded.call.purpose.conversation:
-            found.setdefault(recorded.call.purpose, []).append(recorded)
-    ended = {ending.purpose: ending for ending in endings}
-    return tuple(_transcript(purpose, held, ended.get(purpose)) for purpose, held in found.items())
+            key = recorded.call.purpose, _beginning(recorded.call.prompt)
+            found.setdefault(key, []).append(recorded)
+    latest = {key[0]: key for key in found}
+    ended = {latest.get(ending.purpose): ending for ending in endings}
+    return tuple(
+        _transcript(number, held, ended.get(key))
+        for number, (key, held) in enumerate(found.items(), start=1)
+    )
+
+
+def _beginning(prompt: Prompt) -> str:
+    return "\n\n".join((prompt.system, prompt.context, prompt.request))
 
 
 def transcript_lines(transcript: Transcript) -> Iterator[str]:
     """Yield a conversation as a reader wants it: who said what, tools and their answers."""
     usage, cost = transcript.usage, transcript.cost
-    name = f"Conversation {transcript.purpose.conversation} with {transcript.model}"
+    name = f"Conversation {transcript.number} with {transcript.model}"
     thinking = f"{usage.reasoning_tokens:,} of them thinking"
     if not usage.reasoning_tokens and any(turn.reasoning for turn in transcript.turns):
         thinking = "the server does not say how many of them thinking"
@@ -98,8 +110,9 @@ def _lost(tokens: int) -> str:
     return f"; up to {tokens:,} more in replies that never came whole" if tokens > 0 else ""
 
 
-def _transcript(purpose: Purpose, calls: list[RecordedCall], ending: Ending | None) -> Transcript:
-    usages = [c.outcome.usage for c in calls if c.outcome is not None and c.has_reply]
+def _transcript(number: int, calls: list[RecordedCall], ending: Ending | None) -> Transcript:
+    purpose = calls[0].call.purpose
+    usages = [c.outcome.usage for c in calls if c.outcome is not None]
     total = Usage(
         **{
             name: sum(getattr(usage, name) for usage in usages)
@@ -115,11 +128,12 @@ def _transcript(purpose: Purpose, calls: list[RecordedCall], ending: Ending | No
         turns = (*turns, ending.unread)
     return Transcript(
         purpose=purpose,
+        number=number,
         model=calls[0].call.model,
         opening=calls[0].call.prompt.model_copy(update={"turns": ()}),
         turns=turns,
         usage=total,
-        known=sum((recorded.cost for recorded in calls if recorded.has_reply), Cost()),
+        known=sum((recorded.cost for recorded in calls if recorded.bill_is_known), Cost()),
         cost=sum((recorded.cost for recorded in calls), Cost()),
         ended="" if ending is None else ending.reason,
     )
@@ -140,7 +154,7 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
 def _call_lines(call: ToolCall) -> Iterator[str]:
     try:
         arguments = json.loads(call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         yield from _indented(f"→ {call.name}, unreadable: {call.arguments[:400]}")
         return
     program = arguments.get("program") if isinstance(arguments, dict) else None

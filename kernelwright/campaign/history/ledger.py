@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.session import Call, Outcome, RecordedCall
 from kernelwright.agents.session.transcript import Ending, Transcript, transcripts
+from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.errors import InputError
 from kernelwright.store import KernelStore, ModelCall, ModelOutcome, RecordedModelCall
 
@@ -97,16 +98,25 @@ def note_ending(store: KernelStore, campaign_id: str, ending: Ending) -> None:
 
 
 def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, ...]:
-    """Return every conversation that models had about a task, oldest first."""
+    """Return every conversation that models had about a task, oldest first.
+
+    One that a later run of its campaign went on with is one conversation.
+    """
     by_run: dict[str, list[RecordedModelCall]] = {}
     for recorded in store.browse.calls_about(task_id):
         by_run.setdefault(recorded.call.campaign_id or "", []).append(recorded)
+    by_campaign: dict[str, list[str]] = {}
+    for run in by_run:
+        by_campaign.setdefault(shown_id(store.campaign(run)) if run else "", []).append(run)
     found: list[Transcript] = []
-    for run, calls in by_run.items():
-        lines = store.events(run, kinds=(_ENDED,))
+    for runs in by_campaign.values():
+        lines = [line for run in runs for line in store.events(run, kinds=(_ENDED,))]
         endings = [Ending.model_validate_json(line.body) for line in lines]
+        calls = [recorded for run in runs for recorded in by_run[run]]
         found += transcripts(read_calls(calls), endings)
-    return tuple(found)
+    return tuple(
+        talk.model_copy(update={"number": number}) for number, talk in enumerate(found, start=1)
+    )
 
 
 def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:

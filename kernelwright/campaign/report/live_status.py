@@ -151,7 +151,7 @@ class Lookout:
         self._read_log()
         open_ = self._store.browse.open_trials([self._id])
         totals = self._store.browse.totals(self._run_ids)
-        lost = self._store.browse.calls_without_reply(self._run_ids)
+        lost = self._store.browse.calls_without_bill(self._run_ids)
         seconds = self._lasted_s(run)
         tasks = self._tasks(run, open_)
         ended = [e for e in self._log if e.kind == CampaignEnded.__name__]

@@ -52,7 +52,7 @@ def spending(
     """
     spent: dict[tuple[str, str], Spending] = {}
     lost = Counter[tuple[str | None, str]]()
-    for recorded in store.browse.calls_without_reply(run_ids):
+    for recorded in store.browse.calls_without_bill(run_ids):
         call = recorded.call
         lost[call.task_id, f"{call.provider}:{call.model}"] += tokens_at_most(recorded)
     for one in store.browse.spending(run_ids):

@@ -202,6 +202,7 @@ def spend_curve(store: KernelStore, prefix: str) -> SpendCurve:
         started_at=runs[0].started_at,
         ended_at=newest.ended_at or newest.heartbeat_at,
         dollars=sum(payment.dollars for payment in paid),
+        known_dollars=sum(payment.known_dollars for payment in paid),
         tokens=sum(payment.tokens for payment in paid),
     )
 

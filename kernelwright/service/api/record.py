@@ -162,6 +162,8 @@ class SpendCurve(Record):
     started_at: datetime
     ended_at: datetime
     dollars: float
+    """At most: a call whose reply never came whole counts at its worst."""
+    known_dollars: float
     tokens: int
 
 

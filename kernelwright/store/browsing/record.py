@@ -122,6 +122,9 @@ class ModelPayment(Record):
     task_id: str | None
     tokens: int
     dollars: float
+    """At most."""
+    known_dollars: float
+    """The same where the bill is known, else nothing."""
     is_failed: bool
 
 

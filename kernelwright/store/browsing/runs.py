@@ -8,7 +8,14 @@ from sqlalchemy.orm import Session
 
 from kernelwright.store.browsing.record import ModelPayment, RunTotals
 from kernelwright.store.browsing.tasks import RIGHT
-from kernelwright.store.dialogue import HAS_REPLY, PAID_AT_MOST, SUMS, recorded_call, spend_of
+from kernelwright.store.dialogue import (
+    BILL_IS_KNOWN,
+    KNOWN_TO_BE_PAID,
+    PAID_AT_MOST,
+    SUMS,
+    recorded_call,
+    spend_of,
+)
 from kernelwright.store.record import LoggedEvent, RecordedModelCall
 from kernelwright.store.schema import CallRow, EvaluationRow, EventRow, TrialRow
 
@@ -56,9 +63,9 @@ def calls_under_way(session: Session, run: str) -> tuple[RecordedModelCall, ...]
     return tuple(recorded_call(row) for row in session.scalars(query))
 
 
-def calls_without_reply(session: Session, runs: Collection[str]) -> tuple[RecordedModelCall, ...]:
-    """Return the calls of some runs whose reply never came whole, those under way among them."""
-    query = select(CallRow).where(CallRow.campaign_id.in_(runs), ~HAS_REPLY)
+def calls_without_bill(session: Session, runs: Collection[str]) -> tuple[RecordedModelCall, ...]:
+    """Return the calls of some runs whose bill is not known, those under way among them."""
+    query = select(CallRow).where(CallRow.campaign_id.in_(runs), ~BILL_IS_KNOWN)
     return tuple(recorded_call(row) for row in session.scalars(query))
 
 
@@ -73,6 +80,7 @@ def payments(session: Session, runs: Collection[str]) -> tuple[ModelPayment, ...
         CallRow.task_id,
         CallRow.input_tokens + CallRow.output_tokens,
         PAID_AT_MOST,
+        KNOWN_TO_BE_PAID,
         CallRow.state,
     ).where(CallRow.campaign_id.in_(runs))
     found = [
@@ -83,9 +91,10 @@ def payments(session: Session, runs: Collection[str]) -> tuple[ModelPayment, ...
             task_id=task,
             tokens=tokens,
             dollars=microdollars / _MICRO,
+            known_dollars=known / _MICRO,
             is_failed=state == "failed",
         )
-        for at, latency, provider, model, role, task, tokens, microdollars, state in (
+        for at, latency, provider, model, role, task, tokens, microdollars, known, state in (
             session.execute(query)
         )
     ]

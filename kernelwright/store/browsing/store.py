@@ -163,10 +163,10 @@ class BrowsingStore:
         with self._read() as session:
             return tuple(recorded.call for recorded in runs.calls_under_way(session, run_id))
 
-    def calls_without_reply(self, run_ids: Collection[str]) -> tuple[RecordedModelCall, ...]:
+    def calls_without_bill(self, run_ids: Collection[str]) -> tuple[RecordedModelCall, ...]:
         """Return the calls whose reply never came whole, those under way among them."""
         with self._read() as session:
-            return runs.calls_without_reply(session, run_ids)
+            return runs.calls_without_bill(session, run_ids)
 
     def calls_about(self, task_id: str) -> tuple[RecordedModelCall, ...]:
         """Return the calls that models got about a task."""

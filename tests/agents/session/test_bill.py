@@ -158,6 +158,18 @@ def test_a_reply_that_had_begun_counts_at_its_worst_whatever_ended_it(wire: str)
     assert partner.budget.spent() == broken.cost + whole.cost
 
 
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses"])
+def test_a_reply_is_asked_for_no_longer_than_the_caps_have_room_for(wire: str) -> None:
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        partner = Partner(server, wire, caps=Caps(tokens=2500))
+        with pytest.raises(BudgetError, match=r"its cap of "):
+            ask_until_refused(partner)
+        asked = [request.most_tokens for request in server.requests]
+    assert asked == sorted(asked, reverse=True)
+    assert set(asked) == {800, 400, 200}
+    assert partner.budget.spent().tokens <= 2500
+
+
 def ask_until_refused(partner: Partner) -> None:
     with AsyncBridge(partner.open()) as board:
         for verse in range(1000):

@@ -158,3 +158,10 @@ def test_what_a_conversation_cost_is_what_is_known_and_what_it_is_at_most(
     assert float(second[2][1:]) < 0.02 < float(second[3].rpartition("$")[2])
     assert (first[3], second[4]) == (None, first[4])
     assert "more in replies that never came whole" in text
+
+
+def test_what_an_empty_reply_cost_is_known(wire: str, judge: Shared) -> None:
+    _, text = held(wire, judge, Said("", output_tokens=700), DONE)
+    assert re.match(r"[^:]*:\S+: 2 calls, \$\d\.\d{4}; [\d,]+ tokens read", text)
+    assert "at most" not in text
+    assert "never came whole" not in text

@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Prompt, Purpose
+from kernelwright.agents.message import Prompt, Purpose, Turn
 from kernelwright.agents.session.ledger import Call, Outcome
+from kernelwright.agents.session.transcript import transcript_lines
 from kernelwright.campaign.execution.judge import environment_of
-from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay
+from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay, conversations_about
 from kernelwright.store import Campaign, KernelStore
 from tests.campaign.scripted import INFO
+from tests.store.conftest import task_of
 
 
 @pytest.mark.parametrize("named", [0, 1, 2])
@@ -30,11 +32,43 @@ def test_any_run_names_the_campaign_whose_replies_are_given_again(
     assert [c.reply.text for c in replayed if c.has_reply] == ["reply 1", "reply 2"]
 
 
-def _call(id_: str) -> Call:
+def _talk(store: KernelStore, run: Campaign, *turns: str, task: str, opening: str = "r") -> None:
+    """Hold a conversation of which each turn is a call."""
+    ledger = StoreLedger(store, run.id)
+    said: tuple[Turn, ...] = ()
+    for text in turns:
+        call = _call(f"{run.id} {text}", task)
+        prompt = call.prompt.model_copy(update={"request": opening, "turns": said})
+        ledger.begin(call.model_copy(update={"prompt": prompt}))
+        ledger.finish(call.id, Outcome(reply=text))
+        said = (*said, Turn(speaker="assistant", text=text), Turn(speaker="user", text="on"))
+
+
+def test_a_conversation_that_a_later_run_goes_on_with_is_one(tmp_path: Path) -> None:
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        of = task_of((4, 8))
+        task = store.keep_task(of) or of.fingerprint
+        first = _run(store, None)
+        _talk(store, first, "one", "two", task=task)
+        _talk(store, _run(store, first.id), "one", "two", "three", task=task)
+        # Whoever searches anew, or begins otherwise, holds another conversation.
+        _talk(store, _run(store, first.id), "four", task=task, opening="other")
+        _talk(store, _run(store, None), "one", task=task)
+        held = conversations_about(store, task)
+    assert [next(transcript_lines(talk)).split(" with")[0] for talk in held] == [
+        "Conversation 1",
+        "Conversation 2",
+        "Conversation 3",
+    ]
+    said = [[t.text for t in talk.turns if t.speaker == "assistant"] for talk in held]
+    assert said == [["one", "two", "three"], ["four"], ["one"]]
+
+
+def _call(id_: str, task: str = "") -> Call:
     return Call(
         id=id_,
         request_hash="0" * 64,
-        purpose=Purpose(role="planner"),
+        purpose=Purpose(role="coder" if task else "planner", task=task, conversation=bool(task)),
         model="anthropic:claude",
         prompt=Prompt(system="s", context="c", request="r", template="t"),
         shape="",

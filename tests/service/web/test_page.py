@@ -264,3 +264,20 @@ def test_a_cap_stands_beside_what_it_counts(desk: Window, filled: Filled) -> Non
     desk.to(*places(filled)["campaign"])
     tiles = desk.page.locator(".tile").all_inner_texts()
     assert [t for t in tiles if "of 5,000" in t] == [f"judged\n{state['evaluated']:,}\nof 5,000"]
+
+
+def test_what_models_cost_is_what_is_known_and_what_it_is_at_most(
+    desk: Window, filled: Filled
+) -> None:
+    def lost(route: Route) -> None:
+        found = route.fetch().json()
+        for talk in found:
+            talk["known"] |= {"dollars": 0.25, "tokens": 1000}
+            talk["cost"] |= {"dollars": 0.75, "tokens": 17_000}
+        route.fulfill(json=found)
+
+    desk.page.route("**/api/v1/tasks/*/conversations", lost)
+    page = desk.to(*places(filled)["conversation"])
+    expect(page.locator(".talk .quiet").first).to_contain_text(
+        "1,000, at most 17,000 tokens · $0.2500, at most $0.7500"
+    )

@@ -118,7 +118,7 @@ class CampaignView {
       limits.evaluations ? tile("judged", format.count(state.evaluated), of(limits.evaluations, format.count)) : null,
       tile("right", format.count(state.correct), state.tried ? `${Math.round((100 * state.correct) / state.tried)} %` : ""),
       tile("time", format.seconds(state.seconds), of(limits.seconds, format.seconds)),
-      tile("spent", format.dollars(state.dollars), of(limits.dollars, format.dollars)),
+      tile("spent", format.paid(state.known_dollars, state.dollars), of(limits.dollars, format.dollars)),
       this.found.is_alive ? tile("now", format.count(now.length), `${waiting} waiting`) : null,
     ));
   }

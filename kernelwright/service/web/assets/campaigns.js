@@ -52,7 +52,7 @@ function card(campaign, chosen, changed) {
     el("p", { cls: "quiet" }, `${format.short(campaign.id)} · ${campaign.kind} on ${campaign.device}`),
     el("dl", { cls: "facts" },
       fact("tried", format.count(campaign.tried)), fact("right", format.count(campaign.correct)),
-      fact("time", format.seconds(campaign.seconds)), fact("spent", format.dollars(campaign.dollars))),
+      fact("time", format.seconds(campaign.seconds)), fact("spent", format.paid(campaign.known_dollars, campaign.dollars))),
     el("label", { cls: "pick" }, box, "compare"));
 }
 

@@ -76,8 +76,8 @@ export function spendChart(curve) {
   const paid = curve.payments;
   const byModel = new Map();
   for (const p of paid) {
-    const sum = byModel.get(p.model) ?? { calls: 0, tokens: 0, dollars: 0, failed: 0 };
-    byModel.set(p.model, { calls: sum.calls + 1, tokens: sum.tokens + p.tokens, dollars: sum.dollars + p.dollars, failed: sum.failed + p.is_failed });
+    const sum = byModel.get(p.model) ?? { calls: 0, tokens: 0, known: 0, dollars: 0, failed: 0 };
+    byModel.set(p.model, { calls: sum.calls + 1, tokens: sum.tokens + p.tokens, known: sum.known + p.known_dollars, dollars: sum.dollars + p.dollars, failed: sum.failed + p.is_failed });
   }
   if (!paid.length) return empty("No model was asked, so nothing was spent.");
   measure();
@@ -98,14 +98,14 @@ export function spendChart(curve) {
   path += `L${x((end - begin) / 1000)} ${y(sum)}`;
   const ticks = WIDTH < 500 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
   const span = (end - begin) / 1000;
-  const about = isMoney ? format.dollars(curve.dollars) : `${format.count(curve.tokens)} tokens`;
+  const about = isMoney ? format.paid(curve.known_dollars, curve.dollars) : `${format.count(curve.tokens)} tokens`;
   return [
-    tiles(tile("spent", format.dollars(curve.dollars)), tile("tokens", format.count(curve.tokens)), tile("calls", format.count(paid.length))),
+    tiles(tile("spent", format.paid(curve.known_dollars, curve.dollars)), tile("tokens", format.count(curve.tokens)), tile("calls", format.count(paid.length))),
     el("figure", { cls: "plot" }, frame("Spend over time", `${about} in all.`, "img",
       axes(x, y, ticks.map((t) => t * span), ticks.map((t) => t * most), "time since the start", isMoney ? "dollars" : "tokens", isMoney ? (v) => `$${v.toFixed(most < 0.1 ? 4 : 2)}` : (v) => format.count(Math.round(v)), (v) => format.seconds(v)),
       svg("path", { d: `${path}L${x(span)} ${y(0)}Z`, cls: "area" }), svg("path", { d: path, cls: "curve" })),
-    el("figcaption", {}, `What models were paid from the start of the campaign on; each step is one reply.`)),
+    el("figcaption", {}, `What models were paid from the start of the campaign on; each step is one reply, at its worst case where none came whole.`)),
     el("div", { cls: "scroller natural", tabindex: "0", role: "region", "aria-label": "Spend by model, scrollable" }, el("table", { cls: "plain-table" }, el("thead", {}, el("tr", {}, ["model", "calls", "failed", "tokens", "dollars"].map((h, i) => el("th", { scope: "col", cls: i ? "number" : "" }, h)))),
-      el("tbody", {}, [...byModel].map(([model, m]) => el("tr", {}, el("th", { scope: "row" }, model), [format.count(m.calls), format.count(m.failed), format.count(m.tokens), format.dollars(m.dollars)].map((v) => el("td", { cls: "number" }, v))))))),
+      el("tbody", {}, [...byModel].map(([model, m]) => el("tr", {}, el("th", { scope: "row" }, model), [format.count(m.calls), format.count(m.failed), format.count(m.tokens), format.paid(m.known, m.dollars)].map((v) => el("td", { cls: "number" }, v))))))),
   ];
 }

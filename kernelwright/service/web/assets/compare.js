@@ -14,7 +14,7 @@ export async function showCompare(page, left, right) {
       el("thead", {}, el("tr", {}, el("td"), [found.left, found.right].map((c) => el("th", { scope: "col" }, el("a", { href: `#/campaign/${c.id.slice(0, 16)}` }, c.name), el("span", { cls: "under" }, format.short(c.id)))))),
       el("tbody", {}, [
         ["state", (c) => c.state], ["device", (c) => c.device], ["tried", (c) => format.count(c.tried)], ["right", (c) => format.count(c.correct)],
-        ["time", (c) => format.seconds(c.seconds)], ["spent", (c) => format.dollars(c.dollars)],
+        ["time", (c) => format.seconds(c.seconds)], ["spent", (c) => format.paid(c.known_dollars, c.dollars)],
       ].map(([label, of]) => el("tr", {}, el("th", { scope: "row" }, label), el("td", {}, of(found.left)), el("td", {}, of(found.right))))))),
     el("h2", {}, both ? `${format.many(both, "task")} of both` : "No task of both"),
     el("div", { cls: "scroller natural", tabindex: "0", role: "region", "aria-label": "The tasks, scrollable" }, el("table", { cls: "plain-table" },

@@ -42,7 +42,7 @@ export const TASK_COLUMNS = [
   { key: "best", head: "best", order: "best", first: "ascending", cls: "number", cell: (row) => format.rank(row.best) },
   { key: "tried", head: "tried", order: "tried", first: "descending", cls: "number rare", cell: (row) => format.count(row.tried) },
   { key: "right", head: "right", order: "right", first: "descending", cls: "number optional", cell: (row) => format.count(row.right) },
-  { key: "spent", head: "spent", order: "spent", first: "descending", cls: "number optional", cell: (row) => (row.spend.calls ? format.dollars(row.spend.microdollars / 1e6) : "–") },
+  { key: "spent", head: "spent", order: "spent", first: "descending", cls: "number optional", cell: (row) => (row.spend.calls ? format.paid(row.spend.known_microdollars / 1e6, row.spend.microdollars / 1e6) : "–") },
 ];
 
 export const CANDIDATE_COLUMNS = [
