@@ -67,3 +67,20 @@ def test_other_shapes_dtypes_and_counts_are_named() -> None:
     assert "expected 1" in disagreement([], wanted, list, [], True)
     assert "[2]" in disagreement([mx.zeros(2)], wanted, list, [], True)
     assert "float16" in disagreement([mx.zeros(4, mx.float16)], wanted, list, [], True)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_digits_that_half_precision_lost_are_asked_of_nobody(dtype: mx.Dtype) -> None:
+    def eager(arrays: Sequence[mx.array]) -> list[mx.array]:
+        # A sum in the input's own precision, which stops once an addend is less than half a bit.
+        total = mx.zeros((), arrays[0].dtype)
+        for element in arrays[0]:
+            total = total + element
+        return [total]
+
+    x = mx.full((6000,), 0.5, dtype) if dtype == mx.float16 else mx.full((600,), 0.5, dtype)
+    exact = [mx.array(0.5 * x.size, dtype)]
+    wanted = eager([x])
+    assert abs(wanted[0].item() - exact[0].item()) > 0.1 * exact[0].item()
+    assert not disagreement(exact, wanted, eager, [x], True)
+    assert disagreement([exact[0] * 1.2], wanted, eager, [x], True)

@@ -2,7 +2,9 @@
 
 Rounding moves a result by a tolerance. Where a result jumps (a quantizer's step, a threshold, the
 rank of equals) or loses its digits (the cosine of a large angle), rounding moves it further: there
-a result has to lie among those that the original gives for inputs moved by their last bits.
+a result has to lie among those that the original gives for inputs moved by their last bits. Where
+the original adds up in half precision, as MLX's softmax does on a CPU, it loses digits that a
+kernel keeps: its results for the same inputs in float32 count as well.
 """
 
 # The text is read by people who have no use for generic arguments and casts.
@@ -26,11 +28,17 @@ def moved(array: mx.array, run: int, place: int) -> mx.array:
     return (array.astype(mx.float32) * (1 + step * mx.sign(share))).astype(array.dtype)
 
 
+def widened(array: mx.array) -> mx.array:
+    """Return an array in float32 where it has floats of half precision."""
+    return array.astype(mx.float32) if array.dtype in (mx.float16, mx.bfloat16) else array
+
+
 def neighbours(compute: Callable, arrays: Sequence[mx.array]) -> list[list[mx.array]]:
-    """Return what the original gives for inputs moved by their last bits, as far as it does."""
+    """Return what the original gives for inputs moved by their last bits, and for wider ones."""
     made = []
-    for run in range(len(MOVES)):
-        results = compute([moved(a, run, place) for place, a in enumerate(arrays)])
+    shifts = ([moved(a, run, place) for place, a in enumerate(arrays)] for run in range(len(MOVES)))
+    for nearby in ([widened(a) for a in arrays], *shifts):
+        results = compute(nearby)
         if not isinstance(results, str):
             made.append(results)
     return made
