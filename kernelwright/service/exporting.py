@@ -98,8 +98,8 @@ def export_functions(
     """Export functions; of several, those that can be, with a warning for each other.
 
     Raises:
-        InputError: not one can be exported.
-        UnsupportedError: likewise.
+        InputError: not one can be exported; the message has a line for each.
+        UnsupportedError: the only one cannot.
     """
     if len(found) > 1 and request.name is not None:
         raise InputError(
@@ -123,15 +123,17 @@ def _each(
 ) -> list[Exported]:
     """Export what can be of several functions, and say what cannot."""
     written: list[Exported] = []
-    errors: list[KernelwrightError] = []
+    errors: dict[str, KernelwrightError] = {}
     for function in functions:
         try:
             written += _of_function(store, function, request, is_alone=len(functions) == 1)
         except KernelwrightError as e:
-            warn(f"{function.name}: {e}")
-            errors.append(e)
-    if errors and not written:
-        raise errors[0]
+            errors[function.name] = e
+    reasons = [f"{name}: {e}" for name, e in errors.items()]
+    if reasons and not written:
+        raise InputError("\n  ".join(("nothing was written:", *reasons)))
+    for reason in reasons:
+        warn(reason)
     return written
 
 

@@ -151,7 +151,7 @@ def test_a_missing_compiler_is_no_difference(
     _recorded(store, model.gated)
     toolchain.compiler_path.cache_clear()
     monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
-    with pytest.raises(DeviceError, match=r"^the simulator compiles .*kernelwright\[search\]"):
+    with pytest.raises(DeviceError, match=r"^an export is compared .*the simulator compiles .*kernelwright\[search\]"):
         kw.export(model.gated, tmp_path / "out", inputs=[TYPE], store=store, force=True)
 
 
@@ -406,3 +406,19 @@ def test_a_function_of_a_package_is_searched_under_its_modules_name(
     assert found.origins == (found.origin, f"{file}:nested")
     (by_file,) = load_subjects(f"{file}:nested", ["f32[8]"])
     assert by_file.origins == found.origins[::-1]
+
+
+def test_functions_that_cannot_be_exported_are_each_named_once(store: str, tmp_path: Path) -> None:
+    KernelStore(store).close()
+    file = tmp_path / "two.py"
+    example = '@kw.example("f16[4,4]")\n'
+    file.write_text(
+        "import kernelwright as kw\nimport mlx.core as mx\n\n"
+        f"{example}def first(x):\n    return mx.exp(x)\n\n"
+        f"{example}def second(x):\n    return mx.sin(x)\n"
+    )
+    with pytest.raises(InputError) as told:
+        kw.export(file, tmp_path / "out", store=store)
+    head, *reasons = str(told.value).splitlines()
+    assert head == "nothing was written:"
+    assert [reason.split(":")[0].strip() for reason in reasons] == ["first", "second"]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, get_args
 
+import mlx.core as mx
+
 from kernelwright import evaluator
 from kernelwright.errors import KernelwrightError
 from kernelwright.extra import UPGRADE, MissingExtraError, missing_extra, missing_modules
@@ -24,6 +26,9 @@ _REMEDIES: dict[DeviceName, str] = {
     "metal": "needs a Mac with Apple silicon; the simulator stands in until then",
     "cuda": "needs Linux, an NVIDIA GPU and: pip install 'mlx[cuda13]'",
 }
+
+
+_ABSENT = "MLX sees no such GPU on this machine"
 
 
 class Finding(Record):
@@ -74,6 +79,8 @@ def _settings() -> Iterator[Finding]:
 
 
 def _find_device(name: DeviceName) -> DeviceFinding:
+    if not _has_gpu(name):
+        return DeviceFinding(name=name, info=None, reason=_ABSENT, remedy=_REMEDIES[name])
     try:
         with evaluator.Evaluator(name) as opened:
             return DeviceFinding(name=name, info=opened.info)
@@ -81,6 +88,13 @@ def _find_device(name: DeviceName) -> DeviceFinding:
         return DeviceFinding(name=name, info=None, reason="lacks a package", remedy=str(e))
     except KernelwrightError as e:
         return DeviceFinding(name=name, info=None, reason=str(e), remedy=_REMEDIES[name])
+
+
+def _has_gpu(name: DeviceName) -> bool:
+    """Say whether MLX has a device's GPU here; without it no package is of any use."""
+    if name == "metal":
+        return bool(mx.metal.is_available())
+    return name != "cuda" or bool(mx.cuda.is_available())
 
 
 def _device(found: DeviceFinding) -> Finding:

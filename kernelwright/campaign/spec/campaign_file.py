@@ -2,7 +2,8 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Self
@@ -11,6 +12,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.providers.price import Price, prices_in
+from kernelwright.agents.session.spec import ModelSpec
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.campaign.spec.search_target import Subject, load_subjects
 from kernelwright.campaign.spec.toml_line import line_of
@@ -24,6 +26,14 @@ from kernelwright.validation import reason_of
 _SECONDS_PER_HOUR = 3600.0
 WANTED = "wanted:"
 """Before the fingerprint of a call that an optimized function made in vain."""
+
+
+def _check(read: Callable[[], object]) -> None:
+    """Let pydantic say what a text should be."""
+    try:
+        read()
+    except KernelwrightError as e:
+        raise ValueError(str(e).partition(", found")[0].rstrip(".")) from e
 
 
 class NightFunction(Record):
@@ -83,6 +93,20 @@ class NightModels(Record):
 
     ask: tuple[str, ...] = ()
     base_url: str | None = None
+
+    @field_validator("ask")
+    @classmethod
+    def _are_models(cls, models: tuple[str, ...]) -> tuple[str, ...]:
+        for model in models:
+            _check(partial(ModelSpec.parse, model))
+        return models
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_url(cls, url: str | None) -> str | None:
+        if url is not None:
+            _check(partial(ModelSpec.parse, "none", url))
+        return url
 
 
 class NightCaps(Record):
@@ -148,6 +172,8 @@ class NightSpec(SearchSpec):
     """All that the one device is searched on, in that order; empty where none is named."""
     folder: str
     """From where targets and exports are found."""
+    file: str = ""
+    """The night's own file; empty where tables at hand say what it is."""
     minimum_effect: float = 0.02
     export: NightExport | None = None
 
@@ -155,13 +181,30 @@ class NightSpec(SearchSpec):
         """Load every function but the wanted calls, which are in the store.
 
         Raises:
-            InputError: one is not there; says which.
+            InputError: one is not there; says which, and where the file asks for it.
         """
-        return {
-            f: load_subjects(f.target, f.inputs, folder=Path(self.folder))
-            for f in self.functions
-            if not f.target.startswith(WANTED)
-        }
+        found = {}
+        for number, function in enumerate(self.functions):
+            if function.target.startswith(WANTED):
+                continue
+            try:
+                found[function] = load_subjects(
+                    function.target, function.inputs, folder=Path(self.folder)
+                )
+            except KernelwrightError as e:
+                raise InputError(f"{self._place(number, function)}{e}") from e
+        return found
+
+    def _place(self, number: int, function: NightFunction) -> str:
+        """Return the file and the line that ask for a function, as long as they do."""
+        try:
+            text = _text_of(Path(self.file)) if self.file else ""
+            line = line_of(text, ("functions", number, "target"))
+        except (OSError, UnicodeDecodeError):
+            return ""
+        if line is None or function.target not in text.splitlines()[line - 1]:
+            return ""
+        return f"{self.file}, line {line}: "
 
     def to_the_end(self) -> "tuple[NightSpec, ...]":
         """Return this search and those of the devices, or of the chips, after it."""
@@ -219,7 +262,7 @@ def read_night(path: Path) -> tuple[NightSpec, ...]:
         raise InputError(f"{path} is no TOML: {e}.") from e
     except ValidationError as e:
         raise InputError(_sentence(path, text, e)) from e
-    return _spec(parsed, path).to_the_end()
+    return _spec(parsed, path).model_copy(update={"file": str(path)}).to_the_end()
 
 
 def night_of(settings: Mapping[str, object], folder: Path = Path()) -> NightSpec:

@@ -1,7 +1,7 @@
 """A kernel that a client wrote, judged and recorded as any candidate of a search is."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.agents.protocols import Attempt, Plan, PlannedRegion, Proposal
 from kernelwright.agents.roles.graph_text import task_text
@@ -10,6 +10,7 @@ from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import Hired, RunSettings
 from kernelwright.campaign.planning.capturing import plan_function
 from kernelwright.errors import InputError
+from kernelwright.evaluator.static.rules import MAXIMUM_LENGTH
 from kernelwright.evaluator.submission import LaunchText, program_of_body
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
@@ -24,6 +25,8 @@ from kernelwright.store import Candidate, CandidateDetail, KernelStore
 
 AUTHOR = "mcp"
 _FROM_A_CLIENT = "submitted by an MCP client"
+_LONGEST_IDEA = 2000
+"""Characters of what a client says about its kernel."""
 
 
 class WholeFunction:
@@ -93,6 +96,15 @@ def briefs_of(
     return tuple("\n".join(task_text(t.task, info) for t in plan.tasks) for plan in plans)
 
 
+def _check_lengths(texts: Mapping[str, str], most: int) -> None:
+    """Refuse texts that no kernel needs, before anything of them is recorded."""
+    for name, text in texts.items():
+        if len(text) > most:
+            raise InputError(
+                f"expected at most {most} characters of {name}, found {len(text)}; shorten it."
+            )
+
+
 def judge(
     store: KernelStore,
     target: str,
@@ -112,9 +124,11 @@ def judge(
     of the same function, its turn is waited for until `ended` is set.
 
     Raises:
-        InputError: target, launch and body do not fit together.
+        InputError: target, launch and body do not fit together, or a text is too long to be kept.
         DeviceError: this machine has no such device.
     """
+    _check_lengths({"source": source, "header": launch.header}, MAXIMUM_LENGTH)
+    _check_lengths({"idea": idea}, _LONGEST_IDEA)
     functions, task = whole_function(target, inputs, store.url)
     program = program_of_body(source, "submitted", task.graph, launch)
     nobody = _Nobody()

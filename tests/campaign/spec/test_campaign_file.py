@@ -1,5 +1,6 @@
 """A night's file is read strictly, and means the searches that it says."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,25 @@ def test_a_bad_field_gets_one_sentence(tmp_path: Path, text: str, words: str) ->
     with pytest.raises(InputError, match=words) as caught:
         _read(tmp_path, text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["absent.py:f", "here.py:g"])
+def test_a_wrong_target_is_named_with_its_line(tmp_path: Path, target: str) -> None:
+    (tmp_path / "here.py").write_text("def f(x):\n    return x\n")
+    path = tmp_path / "night.toml"
+    listed = ("catalog:softmax", target)
+    path.write_text("".join(f'[[functions]]\ntarget = "{t}"\n\n' for t in listed))
+    (spec,) = read_night(path)
+    with pytest.raises(InputError, match=rf"^{re.escape(str(path))}, line 5: .*{target[-4:-2]}"):
+        spec.subjects()
+
+
+@pytest.mark.parametrize("line", ['ask = ["anthropic:"]', 'ask = ["gpt"]', 'base_url = "here"'])
+def test_a_wrong_model_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "night.toml"
+    path.write_text(f'[[functions]]\ntarget = "catalog:softmax"\n\n[models]\n{line}\n')
+    with pytest.raises(InputError, match=r"night\.toml, line 5: \[models\] .*expected a .*found"):
+        read_night(path)
 
 
 def test_each_chip_gets_a_search_and_its_share_of_the_caps(tmp_path: Path) -> None:

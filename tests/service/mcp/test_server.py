@@ -64,6 +64,11 @@ def test_every_tool_has_a_description_an_output_schema_and_hints(tmp_path: Path)
             {"target": "catalog:softmax", "source": "", "grid": "64"},
             "found an empty text",
         ),
+        (
+            "evaluate",
+            {"target": "catalog:softmax", "source": "x" * 2_000_000, "grid": "64"},
+            "at most 131072 characters of source, found 2000000",
+        ),
         ("plan", {}, "expected target, found none; add it."),
         ("plan", {"target": 5}, "expected target to be a text, found 5."),
         ("plan", {"target": "catalog:softmax", "bogus": 1}, "found 'bogus'; leave it out."),

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.errors import InputError
+from kernelwright.errors import DeviceError, InputError
 from kernelwright.metal.device.base import (
     METAL_THREADGROUP_BYTES,
     Array,
@@ -52,7 +52,7 @@ class SimulatorDevice:
         return DeviceInfo(
             name="simulator",
             chip=chip_with(platform.machine(), self._threadgroup_bytes),
-            runtime=f"mlx {version('mlx')}, {compiler_version()}",
+            runtime=f"mlx {version('mlx')}, {_compiler()}",
             measures_time=False,
             threadgroup_bytes=self._threadgroup_bytes,
         )
@@ -65,6 +65,14 @@ class SimulatorDevice:
         executable = SimulatorExecutable(program, units, limit)
         executable.images("sanitize" if sanitize else "plain")
         return executable
+
+
+def _compiler() -> str:
+    """Name the compiler; a plan and an export need the device's limits and no compiler."""
+    try:
+        return compiler_version()
+    except DeviceError:
+        return "no compiler"
 
 
 @dataclass(frozen=True)

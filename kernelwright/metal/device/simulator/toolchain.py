@@ -160,7 +160,11 @@ def cache_path() -> Path:
 
 @cache
 def compiler_version() -> str:
-    """Return what compiles, such as `ziglang 0.17.0`."""
+    """Return what compiles, such as `ziglang 0.17.0`.
+
+    Raises:
+        DeviceError: the package is missing.
+    """
     try:
         return f"ziglang {version('ziglang')}"
     except PackageNotFoundError as e:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import mlx.core as mx
 
-from kernelwright.errors import InputError
+from kernelwright.errors import DeviceError, InputError
 from kernelwright.metal.device.simulator.toolchain import compiler_path
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export.format import ExportedFile
@@ -206,6 +206,16 @@ def _check(what: str, said: str) -> Check:
     return Check(what=what, outcome="differs" if said else "equal", detail=said)
 
 
+def _check_simulator() -> None:
+    """Refuse where no kernel can run: what is missing here is no difference of the export's."""
+    try:
+        compiler_path()
+    except DeviceError as e:
+        raise DeviceError(
+            f"an export is compared with the original, on a GPU or the simulator; {e}"
+        ) from e
+
+
 def _kernels(
     export: FunctionFiles,
     function: Callable[..., object],
@@ -221,8 +231,7 @@ def _kernels(
     checks = []
     launches: list[Launch] = []
     if not is_metal:
-        # What the simulator lacks here is no difference of the export's.
-        compiler_path()
+        _check_simulator()
     with _with_kernels(export, threadgroup_bytes, launches, is_metal=is_metal) as module:
         target = _target(module, export)
         flat = _flat(target, call)

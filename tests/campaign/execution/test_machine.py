@@ -1,0 +1,34 @@
+"""What a machine lacks is named by what would bring it."""
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.campaign.execution import machine
+from kernelwright.extra import MissingExtraError
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.simulator import toolchain
+from kernelwright.metal.device.simulator.device import SimulatorDevice
+
+
+@pytest.mark.skipif(mx.metal.is_available() or mx.cuda.is_available(), reason="has a GPU")
+@pytest.mark.parametrize(("name", "words"), [("metal", "Apple silicon"), ("cuda", "NVIDIA")])
+def test_a_missing_gpu_is_no_missing_package(
+    name: DeviceName, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks(device: str) -> None:
+        raise MissingExtraError("expected the package 'scipy'", name="scipy")
+
+    monkeypatch.setattr(machine.evaluator, "Evaluator", lacks)
+    found = {device.name: device for device in machine.find_devices()}
+    assert words in found[name].remedy
+    assert "scipy" in found["simulator"].remedy
+
+
+def test_the_simulators_limits_need_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(package: str) -> str:
+        raise toolchain.PackageNotFoundError(package)
+
+    toolchain.compiler_version.cache_clear()
+    monkeypatch.setattr(toolchain, "version", absent)
+    assert SimulatorDevice().info.runtime.endswith(", no compiler")
+    toolchain.compiler_version.cache_clear()
