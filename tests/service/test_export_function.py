@@ -151,7 +151,10 @@ def test_a_missing_compiler_is_no_difference(
     _recorded(store, model.gated)
     toolchain.compiler_path.cache_clear()
     monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
-    with pytest.raises(DeviceError, match=r"^an export is compared .*the simulator compiles .*kernelwright\[search\]"):
+    with pytest.raises(
+        DeviceError,
+        match=r"^an export is compared .*the simulator compiles .*kernelwright\[search\]",
+    ):
         kw.export(model.gated, tmp_path / "out", inputs=[TYPE], store=store, force=True)
 
 
