@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from kernelwright.runtime.export.function.object_code import (
     NotPrintableError,
     ObjectPrinter,
 )
+from kernelwright.runtime.export.function.renaming import NotRenamableError, renamed
 from kernelwright.runtime.export.function.statement import (
     Statement,
     find_statement,
@@ -215,8 +217,7 @@ class _Carrier:
     def _refer(self, name: str, value: object) -> str:
         """Carry what an object's state names; return what it is called in the module."""
         space = namespace_of(value) if callable(value) else {}
-        self._name(name, value, {**main_names(), **space})
-        return name
+        return self._called(name, value, {**main_names(), **space})
 
     def _function(self, name: str, value: object, space: Mapping[str, object]) -> None:
         """Carry a function by its definition, or by the expression that made it."""
@@ -239,8 +240,8 @@ class _Carrier:
             self._claim(name, value)
             code = value.__code__
             origin = _Origin(code.co_filename, code.co_firstlineno)
-            self._names_in(ast.parse(text), namespace_of(value), at=origin)
-            self._found.blocks.append(f"{name} = {text}")
+            names = self._names_in(ast.parse(text), namespace_of(value), at=origin)
+            self._found.blocks.append(f"{name} = {_renamed(text, names)}")
         else:
             self._stated(name, value)
 
@@ -256,8 +257,7 @@ class _Carrier:
             )
         self._refer("mx", mx)
         inner = f"{name}_inner" if inner in (name, "<lambda>") else inner
-        if inner not in self._values:
-            self._name(inner, made.inner, namespace_of(made.inner))
+        inner = self._called(inner, made.inner, namespace_of(made.inner))
         arguments = "".join(f", {literal(a)}" for a in made.arguments if a is not None)
         self._claim(name, value)
         self._found.blocks.append(f"{name} = mx.{made.name}({inner}{arguments})")
@@ -276,8 +276,8 @@ class _Carrier:
         self._claim(name, value)
         space = namespace_of(value)
         node.decorator_list = [d for d in node.decorator_list if not _is_ours(d, space)]
-        self._names_in(node, space, own=node.name, at=_Origin.of(value))
-        self._found.blocks.append(_source_of(node, text, name))
+        names = self._names_in(node, space, own=node.name, at=_Origin.of(value))
+        self._found.blocks.append(_source_of(node, text, name, names))
 
     def _names_in(
         self,
@@ -285,7 +285,9 @@ class _Carrier:
         space: Mapping[str, object],
         own: str = "",
         at: _Origin | None = None,
-    ) -> None:
+    ) -> dict[str, str]:
+        """Carry what code names; return the names that mean something else in the module."""
+        changed: dict[str, str] = {}
         for name in _modules_imported(node):
             with _naming(name, node, at):
                 self._allow(name)
@@ -296,8 +298,9 @@ class _Carrier:
             with _naming(name, node, at):
                 if isinstance(value, ModuleType) and not is_library(value.__name__):
                     self._attributes_of(name, value, node)
-                else:
-                    self._name(name, value, space)
+                elif (called := self._called(name, value, space)) != name:
+                    changed[name] = called
+        return changed
 
     def _attributes_of(self, path: str, module: ModuleType, node: ast.AST) -> None:
         """Carry what code reads of a module, `util.scale`, and let it stand under that path."""
@@ -340,6 +343,31 @@ class _Carrier:
             return False
         self._values[name] = value
         return True
+
+    def _called(self, name: str, value: object, space: Mapping[str, object]) -> str:
+        """Carry what a name means; return the name that it has in the module.
+
+        It is another one where two files, or two calls of one function, use a name for two things.
+        """
+        if name not in self._values or self._values[name] is value:
+            self._name(name, value, space)
+            return name
+        other = re.compile(rf"{name}_\d+")
+        for known, held in self._values.items():
+            if held is value and other.fullmatch(known):
+                return known
+        number = 2
+        while f"{name}_{number}" in {**self._values, **space}:
+            number += 1
+        called = f"{name}_{number}"
+        is_plain = isinstance(value, type) or (is_python(value) and not transformation_of(value))
+        if is_plain and has_source(value) and getattr(value, "__name__", "") != "<lambda>":
+            self._definition(called, value)
+        elif isinstance(value, mx.array) or is_literal(value):
+            self._name(called, value, space)
+        else:
+            self._claim(name, value)
+        return called
 
     def _name(self, name: str, value: object, space: Mapping[str, object]) -> None:
         if name in self._values:
@@ -397,8 +425,8 @@ class _Carrier:
             assert statement is not None
             self._claim(name, value)
             node.decorator_list = [d for d in node.decorator_list if not _is_ours(d, space)]
-            self._names_in(node, space, own=name, at=_in_file(space))
-            self._found.blocks.append(_source_of(node, statement.text, name))
+            names = self._names_in(node, space, own=name, at=_in_file(space))
+            self._found.blocks.append(_source_of(node, statement.text, name, names))
         elif isinstance(node, ast.ImportFrom):
             self._imported_from(name, value, node, space)
         else:
@@ -426,9 +454,9 @@ class _Carrier:
         space: Mapping[str, object],
     ) -> None:
         assert statement.expression is not None
-        self._names_in(statement.expression, space, at=_in_file(space))
+        names = self._names_in(statement.expression, space, at=_in_file(space))
         text = named_as_at_home(statement.expression, statement.expression_text, space)
-        self._found.blocks.append(f"{name} = {text}")
+        self._found.blocks.append(f"{name} = {_renamed(text, names)}")
         if not callable(value) or not hasattr(value, "__qualname__"):
             self._found.objects[name] = value
 
@@ -446,15 +474,24 @@ def _is_ours(decorator: ast.expr, space: Mapping[str, object]) -> bool:
 
 
 def _source_of(
-    node: ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef, text: str, name: str
+    node: ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef,
+    text: str,
+    name: str,
+    names: Mapping[str, str],
 ) -> str:
     """Return a definition with the decorators that are left, under its name in the module."""
     lines = text.splitlines()
     kept = [f"@{ast.get_source_segment(text, d)}" for d in node.decorator_list]
     body = textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno]))
-    if node.name != name:
-        raise NotPortableError(f"it is called {node.name} in its file")
-    return "\n".join([*kept, body])
+    own = {} if node.name == name else {node.name: name}
+    return _renamed("\n".join([*kept, body]), {**names, **own})
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    try:
+        return renamed(text, names)
+    except NotRenamableError as e:
+        raise NotPortableError(f"two different things are called {e}; rename one") from e
 
 
 @contextmanager
