@@ -16,7 +16,10 @@ from kernelwright.runtime.export.function.source import carry
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("def one(x):\n    return norm(x, norm=2)\n", "def one(x):\n    return norm_2(x, norm=2)\n"),
+        (
+            "def one(x):\n    return norm(x, norm=2)\n",
+            "def one(x):\n    return norm_2(x, norm=2)\n",
+        ),
         ("def norm(x):\n    return norm(x - 1)\n", "def norm_2(x):\n    return norm_2(x - 1)\n"),
         ("lambda é: norm(é) + a.norm", "lambda é: norm_2(é) + a.norm"),
         ("@norm\nclass norm:\n    pass\n", "@norm_2\nclass norm_2:\n    pass\n"),
