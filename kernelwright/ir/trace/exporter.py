@@ -124,7 +124,7 @@ class Trace:
         if not held:
             return {}
         mx.eval(list(held.values()))
-        names = {_address(array): name for name, array in reversed(held.items())}
+        names = {_address(array): name for name, array in reversed(list(held.items()))}
         places = ((self.number[key], names.get(_address(array))) for key, array in self.constants)
         return {value: (Sighting(0, (), name, 0),) for value, name in places if name}
 

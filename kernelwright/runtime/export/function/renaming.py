@@ -28,7 +28,8 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
         lines[node.lineno - 1] = line[: node.col_offset] + names[node.id].encode() + line[end:]
     whole = b"".join(lines).decode()
     for name, new in names.items():
-        whole = re.sub(rf"^((?:async )?def|class)(\s+){name}\b", rf"\1\2{new}", whole, flags=re.M)
+        head = rf"^((?:async )?def|class)(\s+){name}\b"
+        whole = re.sub(head, rf"\1\2{new}", whole, flags=re.MULTILINE)
     return whole
 
 
@@ -53,8 +54,8 @@ def _bound(tree: ast.AST) -> set[str]:
             found.add(node.arg)
         elif isinstance(node, ast.alias):
             found.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            found.add(node.name)
+        elif isinstance(node, ast.ExceptHandler):
+            found.add(node.name or "")
         elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node.col_offset:
             found.add(node.name)
     return found
