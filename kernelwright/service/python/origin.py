@@ -153,12 +153,17 @@ def _variable_of(value: object) -> _Variable | None:
 
 def _homes_of(value: object) -> list[ModuleType]:
     """Return the modules that may hold an object: its class's or function's, and the program."""
-    inner = value
-    while (made := transformation_of(inner)) is not None or isinstance(inner, partial):
-        inner = made.inner if made else inner.func
+    inner = _innermost(value)
     kind = inner if hasattr(inner, "__globals__") else type(inner)
     names = (kind.__module__, "__main__")
     return [m for m in map(sys.modules.get, dict.fromkeys(names)) if m is not None]
+
+
+def _innermost(value: object) -> object:
+    """Return the function inside of all that was made of it."""
+    if (made := transformation_of(value)) is not None:
+        return _innermost(made.inner)
+    return _innermost(value.func) if isinstance(value, partial) else value
 
 
 def _key_of(value: object, holder: object) -> str | None:
@@ -166,6 +171,6 @@ def _key_of(value: object, holder: object) -> str | None:
     if type(holder) is dict:
         keys = (k for k, v in holder.items() if v is value)
         return next((k for k in keys if isinstance(k, str) and k.isidentifier()), None)
-    if type(holder) not in (list, tuple):
+    if not isinstance(holder, list | tuple):
         return None
     return next((str(i) for i, v in enumerate(holder) if v is value), None)

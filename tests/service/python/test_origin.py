@@ -5,8 +5,9 @@ from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
-import mlx.nn as nn
 import pytest
+from mlx.nn.layers.linear import Linear
+from mlx.nn.utils import value_and_grad as model_value_and_grad
 
 from kernelwright.service.python.origin import lasting_file_of, name_of, name_to_show, place_of
 
@@ -17,7 +18,7 @@ def loss(x: mx.array, w: mx.array) -> mx.array:
     return (x * w).sum()
 
 
-class Block(nn.Linear):
+class Block(Linear):
     pass
 
 
@@ -63,11 +64,11 @@ def test_a_function_is_called_as_the_variable_that_holds_it(function: Function, 
         (mx.grad(loss, argnums=1), "grad(loss)"),
         (mx.vmap(mx.grad(loss)), "vmap(grad(loss))"),
         (mx.compile(loss), "compile(loss)"),
-        (nn.value_and_grad(blocks[0], loss), "value_and_grad(loss)"),
-        (partial(loss, w=1.0), "partial(loss)"),
+        (model_value_and_grad(blocks[0], loss), "value_and_grad(loss)"),
+        (partial(loss, w=mx.array(1.0)), "partial(loss)"),
         (looped, "grad(loss)"),
         (make(4.0), "inner"),
-        (nn.Linear(2, 2), "Linear"),
+        (Linear(2, 2), "Linear"),
     ],
 )
 def test_what_no_variable_holds_is_called_after_how_it_was_made(
