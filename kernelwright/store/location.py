@@ -11,6 +11,8 @@ from kernelwright.errors import StoreError
 from kernelwright.settings import current_settings
 
 _PASSWORD = re.compile(r":[^:]+@")
+_PLACES = ("host", "hostaddr", "port", "dbname")
+"""The parameters of a URL that say where a store is, and hold no secret."""
 VARIABLE = "KERNELWRIGHT_STORE"
 
 
@@ -57,8 +59,11 @@ def label_of(url: str) -> str:
         scheme, _, rest = url.partition("://")
         # The user and the password end at the last @; parameters after ? may hold others. Where
         # one may end in the other, nothing is shown.
-        is_plain = "@" not in rest.partition("?")[2]
-        return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0] if is_plain else '…'}"
+        place, _, parameters = rest.partition("?")
+        if "@" in parameters:
+            return f"{scheme}://…"
+        shown = [f"{key}={value}" for key, value in parse_qsl(parameters) if key in _PLACES]
+        return f"{scheme}://{place.rpartition('@')[2]}{'?' if shown else ''}{'&'.join(shown)}"
     path = Path(url.removeprefix("sqlite:///"))
     home = Path.home()
     text = f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
@@ -80,8 +85,10 @@ def secrets_of(url: str) -> set[str]:
     rest = url.partition("://")[2]
     account, at, _ = rest.rpartition("@")
     found = {rest, account.partition(":")[2]} if at else {rest}
-    found |= {value for _, value in parse_qsl(rest.partition("?")[2])}
-    found |= {pair.partition("=")[2] for pair in rest.partition("?")[2].split("&")}
+    parameters = rest.partition("?")[2]
+    found |= {value for key, value in parse_qsl(parameters) if key not in _PLACES}
+    pairs = (pair.partition("=") for pair in parameters.split("&"))
+    found |= {value for key, _, value in pairs if key not in _PLACES}
     # What follows an @ in a parameter is taken for a host, and named as one.
     found |= {secret.rpartition("@")[2] for secret in found if "@" in secret and "?" in rest}
     found |= {unquote(secret) for secret in found}
