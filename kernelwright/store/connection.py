@@ -42,6 +42,7 @@ _REASONS = {
 }
 _PASSING = ("database is locked", "disk is full")
 """Those among them that may be over in a minute."""
+_NO_ROOM = ("SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 _POSTGRESQL = {
     "08": "does not answer; start its server, or check the URL",
     "53": "is out of room or connections; free some to go on",
@@ -168,7 +169,11 @@ def _reason(error: SQLAlchemyError | sqlite3.Error, url: str) -> str:
 
 
 def _words(error: SQLAlchemyError | sqlite3.Error) -> str:
-    return str(error.orig if isinstance(error, DatabaseError) else error).strip()
+    said = error.orig if isinstance(error, DatabaseError) else error
+    # The index of a log needs room even to read; SQLite calls that an error of the disk.
+    if getattr(said, "sqlite_errorname", "") in _NO_ROOM:
+        return "disk is full"
+    return str(said).strip()
 
 
 def _engine(url: str, *, create: bool, busy_timeout_s: float) -> Engine:
