@@ -8,8 +8,9 @@ from pathlib import Path
 from sqlalchemy import insert, make_url, select
 
 from kernelwright.errors import StoreError
-from kernelwright.store.connection import connect, translated
+from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.location import label_of, url_of
+from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import Base
 
 _PAGES = 4096
@@ -49,11 +50,16 @@ def copy_into(source_url: str, target: Path) -> None:
     if make_url(source_url).get_backend_name() == "postgresql":
         _copy_rows(source_url, target)
         return
-    with (
-        closing(sqlite3.connect(file_of(source_url))) as source,
-        closing(sqlite3.connect(target)) as copied,
-    ):
+    with closing(_opened(source_url)) as source, closing(sqlite3.connect(target)) as copied:
         source.backup(copied, pages=_PAGES)
+
+
+def _opened(url: str) -> sqlite3.Connection:
+    path = Path(file_of(url))
+    with translated(url):
+        if is_read_only(path):
+            return open_read_only(path, busy_timeout_s=BUSY_TIMEOUT_S)
+        return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S)
 
 
 def _copy_rows(source_url: str, target: Path) -> None:

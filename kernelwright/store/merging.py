@@ -12,6 +12,7 @@ from kernelwright.metal.diagnostic import Record
 from kernelwright.store.backup import copy_into, file_of, new_file
 from kernelwright.store.connection import translated
 from kernelwright.store.location import label_of, url_of
+from kernelwright.store.read_only import is_read_only
 from kernelwright.store.schema import Base
 from kernelwright.store.store import KernelStore
 
@@ -88,8 +89,8 @@ def _current(place: str) -> str:
 
 @contextmanager
 def _as_file(url: str, beside: Path) -> Iterator[str]:
-    """Yield a store's file, or that of a copy where it is on a server."""
-    if make_url(url).get_backend_name() == "sqlite":
+    """Yield a store's file, or that of a copy where it is on a server or may only be read."""
+    if make_url(url).get_backend_name() == "sqlite" and not is_read_only(Path(file_of(url))):
         yield file_of(url)
         return
     with tempfile.TemporaryDirectory(dir=beside.parent) as folder:

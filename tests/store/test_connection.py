@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from kernelwright.errors import StoreError
+from kernelwright.errors import BlockedError, StoreError
 from kernelwright.store import KernelStore, label_of, url_of
-from kernelwright.store.connection import connect
+from kernelwright.store.connection import connect, translated
+from kernelwright.store.location import without_secrets
 from kernelwright.store.schema import SCHEMA_VERSION, Base
 from tests.store.conftest import ENVIRONMENT, intent, program_of, task_of
 
@@ -137,6 +138,22 @@ def test_two_processes_may_create_one_store(tmp_path: Path) -> None:
 
 def test_a_label_never_shows_a_password() -> None:
     assert label_of("postgresql://me:secret@host/db") == "postgresql://host/db"
+
+
+def test_a_label_names_the_socket_of_a_server() -> None:
+    url = "postgresql+psycopg://me:@/db?host=/run/fleet&port=5433&password=s3cret"
+    assert label_of(url) == "postgresql+psycopg:///db?host=/run/fleet&port=5433"
+    assert without_secrets("no server at /run/fleet: s3cret", url) == "no server at /run/fleet: ***"
+
+
+def test_a_disk_without_room_for_the_index_of_a_log_is_called_full(tmp_path: Path) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"  # type: ignore[misc]
+    with (
+        pytest.raises(BlockedError, match="is on a full disk; free some space to go on"),
+        translated(url_of(str(tmp_path / "kernels.db"))),
+    ):
+        raise error
 
 
 def _made(folder: Path) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from kernelwright.errors import StoreError
-from kernelwright.store import KernelStore, Wanted, label_of, url_of
+from kernelwright.store import KernelStore, Wanted, label_of, merge_stores, url_of
 from kernelwright.store.migration import migrate
 from kernelwright.store.read_only import is_read_only
 
@@ -94,6 +94,21 @@ def test_writing_it_says_that_it_is_read_only(folder: Path) -> None:
     said = _as_nobody(write)
     assert said.startswith("StoreError: the store")
     assert "is read-only; make it writable or choose another with --store" in said
+
+
+def test_a_store_that_may_only_be_read_is_copied_and_merged(folder: Path) -> None:
+    url = str(folder / "kernels.db")
+
+    def copied() -> str:
+        with tempfile.TemporaryDirectory() as place:
+            copy, merged = Path(place) / "copy.db", Path(place) / "merged.db"
+            with KernelStore(url, must_exist=True) as store:
+                store.backup(copy)
+            merge_stores(str(copy), url, merged)
+            with KernelStore(str(merged), must_exist=True) as store:
+                return str(len(store.wanted()))
+
+    assert _as_nobody(copied) == "1"
 
 
 def test_what_can_be_written_is_opened_as_ever(tmp_path: Path) -> None:
