@@ -1,6 +1,7 @@
 """The reference is written from the code: nothing that a user can type is missing in it."""
 
 import importlib.util
+import io
 import re
 import subprocess
 import sys
@@ -8,10 +9,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rich.console import Console
 
 import kernelwright
 from kernelwright.campaign.spec.campaign_file import NightCaps
+from kernelwright.service.campaign_control import status_table
 from kernelwright.service.commands import COMMANDS
+from kernelwright.service.console import THEME
 from kernelwright.service.lazy_group import GroupEntry
 from kernelwright.settings import Settings
 from kernelwright.store.schema import Base
@@ -97,3 +101,15 @@ def test_every_link_of_the_documents_leads_somewhere(reference: ModuleType) -> N
         and (page.parent / link).resolve() not in written
     ]
     assert lost == []
+
+
+def test_documents_show_the_state_of_campaigns_as_it_is_printed() -> None:
+    console = Console(file=io.StringIO(), width=120, theme=THEME)
+    console.print(status_table([]))
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue().split()
+    pages = (_ROOT / "docs").rglob("*.md")
+    lines = [line for page in pages for line in page.read_text().splitlines()]
+    heads = [line.split() for line in lines if line.startswith("campaign  ")]
+    assert heads
+    assert all(head == printed for head in heads)

@@ -32,7 +32,7 @@ def print_champions(
             style="quiet",
         )
         return
-    columns = (
+    columns = [
         Column("id", style="id"),
         Column("task", style="task"),
         Column("inputs", style="quiet", leaves=5, below="alone", least=24, overflow="fold"),
@@ -42,10 +42,10 @@ def print_champions(
         Column("on", leaves=3),
         Column("spent", style="figure", justify="right", leaves=4),
         Column("age", style="quiet", justify="right", leaves=6),
-    )
+    ]
     rows = [_champion_cells(c, (spending or {}).get(c.task.id)) for c in champions]
     if not spending:
-        columns, rows = columns[:7] + columns[8:], [row[:7] + row[8:] for row in rows]
+        columns, rows = [*columns[:7], *columns[8:]], [[*row[:7], *row[8:]] for row in rows]
     console.print(FittedTable(columns, rows, key=1))
     console.print(f"\n{speedup_note(c.gain for c in champions)}", style="quiet")
     kept = sum(not c.beats_mlx for c in champions)
