@@ -11,6 +11,8 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
 
 _OF_ANY_KERNEL = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)
+_ENDS_OF_FORMATS = (65504.0, 3.3895314e38, 3.4028235e38)
+"""The largest halves, bfloats and floats."""
 _OF_MATHEMATICS = (
     *(math.e, math.pi, math.log(2), math.log(10), math.sqrt(2), math.sqrt(math.pi)),
     *(math.sqrt(2 / math.pi), 2 * math.log2(math.e), 0.044715),
@@ -42,7 +44,7 @@ class Explained:
     @classmethod
     def of(cls, graph: Graph, program: Program) -> Self:
         """Take them from a task and from what is launched for it."""
-        found = [*_OF_ANY_KERNEL, *_OF_MATHEMATICS]
+        found = [*_OF_ANY_KERNEL, *_ENDS_OF_FORMATS, *_OF_MATHEMATICS]
         for constant in graph.constant_of.values():
             array = np.asarray(constant.array).reshape(-1)
             if array.dtype.kind in "fiub" and array.size <= _MOST_CONSTANTS:

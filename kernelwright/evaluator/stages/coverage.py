@@ -10,6 +10,7 @@ from kernelwright.evaluator.coverage.reach import (
     is_out_of_reach,
     is_trigger,
     ranges_of,
+    takes_nan,
 )
 from kernelwright.evaluator.coverage.search import Search
 from kernelwright.evaluator.coverage.showing import MOST_ELEMENTS, Showing
@@ -112,14 +113,14 @@ class _Coverage:
         return tried
 
     def _settle_special(self) -> None:
-        """Settle the sides that only what is no number takes, and that show nowhere.
+        """Settle the sides that NaN takes where numbers do not, and that show nowhere.
 
         A row of NaN is NaN whatever is done with it, so that taking a side there proves nothing.
 
         Raises:
             Failure: one of them waits for what nothing brings about.
         """
-        suspects = [s for s in self._tally.taken if self._waits(s)]
+        suspects = [s for s in self._tally.taken if takes_nan(s) and self._waits(s)]
         if suspects:
             ordinary = self._search.finite_tally()
             special = [side for side in suspects if not ordinary.takes(side)]

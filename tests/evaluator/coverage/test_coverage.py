@@ -137,6 +137,24 @@ def test_a_side_that_rows_of_nan_alone_take_is_not_proven(evaluator: Evaluator) 
     assert found.stages[-1].stage is Stage.COVERAGE
 
 
+def test_a_total_of_nothing_may_be_asked_for_where_only_masked_rows_have_it(
+    evaluator: Evaluator,
+) -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((_ROWS, _COLUMNS))))
+    body = (
+        "float m = -FLT_MAX; for (uint i = 0; i < columns; ++i)"
+        " m = r[i] > m || isnan(r[i]) ? r[i] : m;"
+        "float l = 0; for (uint i = 0; i < columns; ++i) l += metal::precise::exp(r[i] - m);"
+        "m = l == 0.0f ? -INFINITY : m;"
+    )
+
+    found = _judge(
+        evaluator, graph, _ROW + body + _EACH.format(value="metal::precise::exp(r[i] - m) / l")
+    )
+
+    assert found.is_correct, found.summary
+
+
 _SUM = (
     "float s = 0; for (uint i = 0; i < columns; ++i) s += r[i];"
     "float d = metal::abs(s - 37.123f); if (!(d < 1e30f)) d = 1e3f;"
