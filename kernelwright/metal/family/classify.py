@@ -4,16 +4,16 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelwright.ir.analysis.row_independence import row_independence
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.metal.family import matvec, top_k
-from kernelwright.metal.family.alignment import Alignment
 from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.family.contraction import DENSE, trouble_with_attention, trouble_with_dense
 from kernelwright.metal.family.depthwise_conv import is_window, trouble_with_windows
+from kernelwright.metal.family.plain_rows import plain_rows
 from kernelwright.metal.family.plane import Part, Plane, plane_of
-from kernelwright.metal.family.row_order import crossing, plain_rows
 from kernelwright.metal.family.spelled_out import spelled_out
 
 
@@ -259,11 +259,12 @@ def _rowwise(graph: Graph, reductions: list[Node]) -> Family:
     shape, axes = first.inputs[0].shape, reduced_axes(first)
     rows = math.prod(n for i, n in enumerate(shape) if i not in axes)
     length = math.prod(shape) // max(rows, 1)
-    reason = _leaves_trailing(graph, reductions, rows, length)
-    # Few trailing graphs need the closer look: what is reduced may stand anywhere, if all
-    # reductions agree.
-    if reason and (reason := Alignment(graph, shape, axes).crossing()):
+    if reason := row_independence(graph, shape, axes).reason:
         return Family(Pattern.NONE, reason=reason)
+    for node in reductions:
+        source = graph.types[node.inputs[0]]
+        if source.size != rows * length:
+            return Family(Pattern.NONE, reason=f"{node.op} of {source} has other rows")
     for type_ in graph.output_types:
         if type_.size not in (rows, rows * length):
             return Family(Pattern.NONE, reason=f"the output {type_} is neither rows nor elements")
@@ -293,23 +294,3 @@ def _rest_is_other(plane: Plane, rest: Part | None) -> bool:
     return not (
         family.pattern is Pattern.ELEMENTWISE or (family.pattern is Pattern.ROWWISE and is_same)
     )
-
-
-def _leaves_trailing(graph: Graph, reductions: list[Node], rows: int, length: int) -> str:
-    """Say why not all reductions reduce trailing axes, and stay there, or nothing."""
-    for node in reductions:
-        call = Call.of(graph, node)
-        source, axes = call.inputs[0], reduced_axes(call)
-        inner = math.prod(source.shape[axis] for axis in axes)
-        if not _are_trailing(source.shape, axes):
-            return f"{node.op} reduces axes {axes} of {source.shape}, not rows"
-        if source.size != rows * length or inner != length:
-            return f"{node.op} over axes {axes} of {source.shape} has other rows"
-    return crossing(graph, rows, length)
-
-
-def _are_trailing(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Say whether the reduced axes are the last ones, axes of size one aside."""
-    kept = [i for i, n in enumerate(shape) if i not in axes and n != 1]
-    reduced = [axis for axis in axes if shape[axis] != 1]
-    return not kept or not reduced or max(kept) < min(reduced)

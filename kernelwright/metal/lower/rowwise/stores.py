@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.analysis.row_independence import views_of_shape
+from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
+from kernelwright.metal.family.plain_rows import plain_rows
 from kernelwright.metal.family.plane import plane_of
-from kernelwright.metal.family.row_order import plain_rows
 from kernelwright.metal.family.top_k import MAX_RANKED, RANKED, is_ranked, ranked_shape
 from kernelwright.metal.kernel_ir.expression import Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
@@ -129,16 +130,9 @@ def _ranked_stores(builder: Builder, value: ValueId, name: str, row: Index) -> l
 
 def _element_store(builder: Builder, value: ValueId, name: str, reduced: "_Reduced") -> Store:
     """Return the store of an output with the elements that are reduced, wherever views put them."""
-    graph, views = builder.graph, list[Node]()
-    inner = value
-    while graph.types[inner].shape != reduced.shape and inner in graph.producer_of:
-        node = graph.nodes[graph.producer_of[inner]]
-        if node.op not in ("reshape", "transpose"):
-            break
-        views.append(node)
-        inner = node.inputs[0]
-    if graph.types[inner].shape != reduced.shape:
-        views, inner = [], value
+    graph = builder.graph
+    views = views_of_shape(graph, value, reduced.shape) or []
+    inner = views[-1].inputs[0] if views else value
     place = reduced.place
     term = builder.element(inner, unflatten(place, graph.types[inner].shape))
     for node in reversed(views):
