@@ -68,6 +68,16 @@ def other_order(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
     return after(-(s * b) + c * a, c * b + s * a)
 
 
+def negated_whole(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
+    a, b = mx.split(x, 2, axis=-1)
+    return after(-(b * s - a * c), b * c + a * s)
+
+
+def exchanged(x: mx.array) -> mx.array:
+    a, b = mx.split(x, 2, axis=-1)
+    return after(b, a)
+
+
 def as_bits(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
     z = x.reshape(*x.shape[:-1], -1, 2).view(mx.complex64).squeeze(-1) * numbers(c, s)
     return z[..., None].view(mx.float32).reshape(x.shape)
@@ -93,6 +103,9 @@ HALVES: list[Turn] = [
     lambda x, c, s: x * after(c, c) + rotated(x) * after(s, s),
     lambda x, c, s: rotated(x) * mx.tile(s, (1, 2)) + mx.tile(c, (1, 2)) * x,
     lambda x, c, s: after(*by_complex(*halves(x), c, s)),
+    lambda x, c, s: x * after(c, c) + exchanged(x) * after(-s, s),
+    lambda x, c, s: after(s, s) * rotated(x) + after(c, c) * x,
+    negated_whole,
     in_rows,
 ]
 PAIRS: list[Turn] = [
@@ -139,6 +152,31 @@ def test_all_ways_are_one_task_with_one_meaning(name: str) -> None:
         (exact,) = ir.reference(task, arrays)
         np.testing.assert_allclose(exact, expected, rtol=1e-5, atol=1e-5)
     assert len({task.fingerprint for task in tasks}) == 1
+
+
+NEAR_MISSES: dict[str, Turn] = {
+    "a reflection": lambda x, c, s: x * after(c, c) + exchanged(x) * after(s, s),
+    "both negative": lambda x, c, s: x * after(c, c) - exchanged(x) * after(s, s),
+    "tables exchanged": lambda x, c, s: x * after(c, s) + rotated(x) * after(s, c),
+    "other halves": lambda x, c, s: x * after(c, c) + rotated(rotated(x)) * after(s, s),
+    "pairs by halves": lambda x, c, s: (
+        x * after(c, c) + beside(-x[..., 1::2], x[..., ::2]) * after(s, s)
+    ),
+    "another row": lambda x, c, s: x * after(c, c) + rotated(2 * x) * after(s, s),
+    "the way back": lambda x, c, s: x * after(c, c) - rotated(x) * after(s, s),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_a_near_miss_keeps_its_meaning_and_is_no_turn(name: str) -> None:
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(s, dtype=np.float32) for s in (X, TABLE, TABLE)]
+    inputs = [mx.array(a) for a in arrays]
+    task = task_of(NEAR_MISSES[name], inputs)
+    (exact,) = ir.reference(task, arrays)
+    expected = np.array(NEAR_MISSES[name](*inputs))
+    np.testing.assert_allclose(exact, expected, rtol=1e-5, atol=1e-5)
+    assert task.fingerprint not in {task_of(w, inputs).fingerprint for w in (HALVES[0], PAIRS[0])}
 
 
 def test_halves_and_pairs_and_the_way_back_stay_apart() -> None:

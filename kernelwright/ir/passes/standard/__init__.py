@@ -4,17 +4,18 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.builder import Rule, rewrite
 from kernelwright.ir.passes import fold, mean, quantization, view
 from kernelwright.ir.passes.duplicate import split_views
-from kernelwright.ir.passes.standard import algebra, product, rope, softmax
+from kernelwright.ir.passes.standard import algebra, product, rope, slicing, softmax
 
 _RULES: tuple[Rule, ...] = (
     *fold.RULES,
-    *rope.VIEWS,
+    *slicing.VIEWS,
     *view.RULES,
     *mean.RULES,
     *quantization.RULES,
     *algebra.RULES,
     *softmax.RULES,
     *product.RULES,
+    *slicing.RULES,
     *rope.RULES,
     *algebra.ORDER,
 )
