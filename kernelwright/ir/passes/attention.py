@@ -18,7 +18,7 @@ from kernelwright.ir.passes.attention_operand import (
 )
 from kernelwright.ir.passes.complex_parts import split_complex
 from kernelwright.ir.passes.duplicate import split_views
-from kernelwright.ir.passes.standard.reading import BuilderSource, is_near
+from kernelwright.ir.passes.reading import BuilderSource, is_near
 
 
 def gather_attention(graph: Graph) -> Graph:

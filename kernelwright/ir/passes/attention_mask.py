@@ -10,7 +10,7 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.attention import HIDDEN, MaskLayer
 from kernelwright.ir.passes.attention_operand import shaped
 from kernelwright.ir.passes.position import band_of
-from kernelwright.ir.passes.standard.reading import number
+from kernelwright.ir.passes.reading import number
 from kernelwright.ir.passes.view import broadcast
 
 

@@ -7,7 +7,7 @@ from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.match.attention import unscaled
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.standard.reading import BuilderSource
+from kernelwright.ir.passes.reading import BuilderSource
 
 _MOVING = ("reshape", "transpose", "broadcast")
 

@@ -9,7 +9,7 @@ from kernelwright.ir.graph.builder import GraphBuilder, rewrite
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.attention_operand import shaped
-from kernelwright.ir.passes.standard.reading import filled, same
+from kernelwright.ir.passes.reading import filled, same
 from kernelwright.ir.passes.view import broadcast
 
 _LOWEST = float(np.finfo(np.float32).min)

@@ -9,7 +9,7 @@ from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, Rule, rewrite
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.standard.reading import bare, same
+from kernelwright.ir.passes.reading import bare, same
 from kernelwright.ir.passes.view import broadcast, reshape
 
 _DEEPEST = 24

@@ -10,7 +10,7 @@ import numpy as np
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.passes.standard.reading import number
+from kernelwright.ir.passes.reading import number
 
 _LONGEST = 32
 """Nodes between a mask and its ranges; people write fewer."""

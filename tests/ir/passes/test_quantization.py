@@ -1,5 +1,8 @@
 """Dequantization is one op, however MLX's trace took it apart, and replays the same bits."""
 
+from collections.abc import Callable
+from functools import partial
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -50,6 +53,38 @@ def test_other_shifts_stay_what_they_are() -> None:
 
     graph = canonicalize(capture(unpack, mx.zeros((4, 16), mx.uint32), mx.zeros((4, 2))))
     assert "dequantize" not in {node.op for node in graph.nodes}
+
+
+def _spelled(
+    packed: mx.array, scales: mx.array, biases: mx.array, *, step: int = 4, down: int = 28
+) -> mx.array:
+    """Return 4-bit weights by the shifts of MLX's CPU trace, all operands the other way round."""
+    digits = [(packed << (28 - step * i))[..., None] >> down for i in range(8)]
+    groups = mx.concatenate(digits, axis=-1).reshape(4, 2, 32)
+    wide = scales if scales.ndim == 3 else scales[..., None]
+    return (biases[..., None] + wide * groups.astype(scales.dtype)).flatten(-2)
+
+
+def _ops_of(function: Callable[..., mx.array]) -> set[str]:
+    arrays = [mx.zeros((4, 8), mx.uint32), mx.zeros((4, 2)), mx.zeros((4, 2))]
+    with mx.stream(mx.cpu):
+        return {node.op for node in canonicalize(capture(function, *arrays)).nodes}
+
+
+def test_digits_are_recognised_whichever_operand_comes_first() -> None:
+    assert "dequantize" in _ops_of(_spelled)
+
+
+@pytest.mark.parametrize(("step", "down"), [(2, 28), (4, 27)])
+def test_other_digits_are_no_weights(step: int, down: int) -> None:
+    assert "dequantize" not in _ops_of(partial(_spelled, step=step, down=down))
+
+
+def test_scales_that_follow_the_digits_are_no_scales_of_groups() -> None:
+    def along(packed: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+        return _spelled(packed, mx.tile(scales, (1, 32)).reshape(4, 2, 32), biases)
+
+    assert "dequantize" not in _ops_of(along)
 
 
 @pytest.mark.parametrize("mode", FLOAT_MODES)

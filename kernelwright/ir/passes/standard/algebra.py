@@ -8,7 +8,7 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.activation import OVER_SIGMOID
 from kernelwright.ir.match.pattern import match_node
 from kernelwright.ir.ops import Call, mean_divisor
-from kernelwright.ir.passes.standard.reading import (
+from kernelwright.ir.passes.reading import (
     BuilderSource,
     bare,
     filled,

@@ -2,7 +2,7 @@
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
-from kernelwright.ir.passes.standard.reading import number
+from kernelwright.ir.passes.reading import number
 
 Terms = dict[int, float]
 """A coefficient for each power."""

@@ -8,8 +8,7 @@ from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.match.pattern import match
 from kernelwright.ir.match.row import MEAN_SQUARE
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.standard.polynomial import polynomial
-from kernelwright.ir.passes.standard.reading import (
+from kernelwright.ir.passes.reading import (
     BuilderSource,
     bare,
     filled,
@@ -19,6 +18,7 @@ from kernelwright.ir.passes.standard.reading import (
     ordered,
     same,
 )
+from kernelwright.ir.passes.standard.polynomial import polynomial
 
 _MOST_FACTORS = 6
 _TANH_SCALE, _TANH_CUBE = math.sqrt(2 / math.pi), 0.044715

@@ -8,7 +8,7 @@ from typing import Literal
 from kernelwright.ir.graph import Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.passes.standard.reading import ordered, same
+from kernelwright.ir.passes.reading import ordered, same
 from kernelwright.ir.passes.standard.slicing import cut_last_axis
 from kernelwright.ir.passes.view import broadcast, reshape
 

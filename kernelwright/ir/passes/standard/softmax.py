@@ -19,7 +19,7 @@ from kernelwright.ir.match.row import (
     SHIFTED_SOFTMAX,
 )
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.standard.reading import BuilderSource, is_float, row_value, same
+from kernelwright.ir.passes.reading import BuilderSource, is_float, row_value, same
 from kernelwright.ir.passes.view import broadcast
 
 
