@@ -61,7 +61,8 @@ def reference(
     Raises:
         IndexError: an index is out of range, without `clamp`.
         InputError: the arrays are not those that the graph takes.
-        UnsupportedError: an op has no meaning in the op table; it is named.
+        UnsupportedError: an op has no meaning in the op table, or none for complex numbers; it is
+            named.
     """
     if len(arrays) != len(graph.inputs):
         raise InputError(f"the graph takes {len(graph.inputs)} arrays, found {len(arrays)}.")
@@ -106,10 +107,18 @@ def _evaluate(
     meaning = partial(op.meaning, call)
     if clamp is not None:
         arrays = clamped(node.op, call, arrays, clamp)
-    if op.kind is Kind.ELEMENTWISE:
-        result: Array | tuple[Array, ...] = spread(cast("Callable[..., Array]", meaning), arrays)
-    else:
-        result = meaning(*arrays)
+    try:
+        if op.kind is Kind.ELEMENTWISE:
+            result: Array | tuple[Array, ...] = spread(
+                cast("Callable[..., Array]", meaning), arrays
+            )
+        else:
+            result = meaning(*arrays)
+    except TypeError as e:
+        read = " and ".join(str(t.dtype) for t in call.inputs)
+        raise UnsupportedError(
+            f"the op {node.op!r} has no meaning for {read}; leave it to MLX."
+        ) from e
     outputs = result if isinstance(result, tuple) else (result,)
     return {
         value: np.asarray(array).astype(exact_dtype(graph.types[value].dtype), copy=False)

@@ -107,13 +107,20 @@ def _rsqrt(x: Array) -> Array:
     return 1.0 / np.sqrt(x)
 
 
+def _subtract(x: Array, y: Array) -> Array:
+    # MLX subtracts truth values as numbers; NumPy refuses to.
+    return np.not_equal(x, y) if x.dtype.kind == "b" else np.subtract(x, y)
+
+
 def _sign(x: Array) -> Array:
+    if x.dtype.kind == "b":
+        return x
     # That of no number is zero in MLX.
     return np.where(np.isnan(x), 0, np.sign(x)).astype(x.dtype)
 
 
 def _round(x: Array) -> Array:
-    return np.rint(x) if x.dtype.kind == "f" else x
+    return np.rint(x) if x.dtype.kind in "fc" else x
 
 
 def _equal(call: Call, x: Array, y: Array) -> Array:
@@ -175,7 +182,7 @@ _PRODUCT = Behaviour(ulps=0.5, is_total=True, absorbs=True, keeps_sign=True)
 
 OPS: tuple[Op, ...] = (
     _map("add", np.add, replace(_TERM, keeps_sign=True), commutative=True, exact=True),
-    _map("subtract", np.subtract, _TERM, exact=True),
+    _map("subtract", _subtract, _TERM, exact=True),
     _map("multiply", np.multiply, _PRODUCT, commutative=True, exact=True),
     _map("divide", np.divide, Behaviour(ulps=2.5, joins=True, keeps_sign=True), exact=True),
     _map("floor_divide", _floor_divide, _DIVISION),

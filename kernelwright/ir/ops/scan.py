@@ -3,6 +3,7 @@
 import numpy as np
 
 from kernelwright.ir.ops.behaviour import Behaviour
+from kernelwright.ir.ops.elementwise import exact_dtype
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op
 
 _ATTRIBUTES = ("axis", "reverse", "inclusive")
@@ -15,10 +16,14 @@ _IDENTITY: dict[str, float] = {
 }
 
 
-def _identity(name: str, dtype: np.dtype) -> np.generic | float:
+def _identity(name: str, dtype: np.dtype) -> np.generic | complex:
     value = _IDENTITY[name]
     if np.isfinite(value) or dtype.kind == "f":
         return dtype.type(value)
+    if dtype.kind == "c":
+        return complex(value, value)
+    if dtype.kind == "b":
+        return np.bool_(value > 0)
     limits = np.iinfo(dtype)
     return dtype.type(limits.min if value < 0 else limits.max)
 
@@ -27,7 +32,9 @@ def _scan(name: str, ufunc: np.ufunc, variant: int, behaviour: Behaviour) -> Op:
     def meaning(call: Call, x: Array) -> Array:
         axis = call.integer("axis")
         ordered = np.flip(x, axis) if call.flag("reverse") else x
-        result: Array = ufunc.accumulate(ordered, axis=axis, dtype=ordered.dtype)
+        is_bool = ordered.dtype.kind == "b"
+        dtype = exact_dtype(call.outputs[0].dtype) if is_bool else ordered.dtype
+        result: Array = ufunc.accumulate(ordered, axis=axis, dtype=dtype)
         if not call.flag("inclusive"):
             first = np.full_like(np.take(result, [0], axis), _identity(name, result.dtype))
             kept = np.take(result, np.arange(result.shape[axis] - 1), axis)
