@@ -156,7 +156,7 @@ def _traced(calling: Calling, run: Function, arrays: Sequence[mx.array]) -> Grap
             raise UnsupportedError("the function changes what it keeps.")
     finally:
         before.restore()
-    if any(node.op == "random_bits" for node in graph.nodes):
+    if any(ir.op_named(node.op).kind is ir.Kind.RANDOM for node in graph.nodes):
         raise UnsupportedError(
             "the function draws random numbers (mx.random), which no kernel does; draw them "
             "outside of it and pass the array as an argument."

@@ -216,9 +216,9 @@ def _reduction(
 ) -> Reals | None:
     if op.name in ("max", "min"):
         return None if error is None else np.max(error, axis=call.integers("axes"), keepdims=True)
-    if op.name in ("all", "any"):
+    if op.behaviour.makes_bool:
         return error_of_flags(op, call, x, error, made)
-    if op.name in ("argmax", "argmin"):
+    if op.behaviour.makes_places:
         return error_of_extreme_place(op, call, x, error)
     if x.dtype.kind != "f":
         exact = error is None and not dtype.is_float

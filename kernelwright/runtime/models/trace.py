@@ -152,7 +152,7 @@ class _Recording:
         raw = ir.capture(_Function(self.run, name), *arrays)
         if raw.outputs[len(raw.outputs) - len(arrays) :] != raw.inputs:
             raise UnsupportedError(f"{name} changes an array in place that others may see.")
-        if any(node.op == "random_bits" for node in raw.nodes):
+        if any(ir.op_named(node.op).kind is ir.Kind.RANDOM for node in raw.nodes):
             raise UnsupportedError(f"{name} draws random numbers, which differ at every call.")
         graph = ir.gather_attention(ir.canonicalize(_without_tail(raw, len(arrays))))
         if not self.turned:
