@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.naming.idioms import activation, attention, row
+from kernelwright.ir.naming.idioms import activation, attention, gate, row
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
 
 
@@ -30,6 +30,7 @@ class Idiom:
 # Of two that are as wide, the first is meant.
 _MATCHERS: tuple[Callable[[Reader, ValueId], Match | None], ...] = (
     attention.attention,
+    gate.gate,
     row.cross_entropy,
     row.norm,
     row.log_softmax,
