@@ -1,6 +1,7 @@
 """Metal text compiles, and what does not is told at the candidate's own line."""
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -252,3 +253,17 @@ def test_only_kernels_that_never_wait_run_in_rows() -> None:
 
     assert b"kw_row:scaled:scaled\0" in image.path.read_bytes()
     assert b"kw_row:centred" not in image.path.read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the clock on the wall decides")
+def test_the_compiler_is_stopped_by_the_processor_time_that_it_has_had(tmp_path: Path) -> None:
+    source = tmp_path / "endless.cpp"
+    source.write_text(
+        "constexpr long f() { long s = 0; for (long i = 0; i < 1L << 40; i++) s += i; return s; }"
+        "constexpr long x = f();"
+    )
+    command = ["clang", "-std=c++23", "-fconstexpr-steps=4294967295", "-fsyntax-only", str(source)]
+
+    status, _ = toolchain.run(command, timeout_s=1)
+
+    assert status == toolchain.TIMED_OUT
