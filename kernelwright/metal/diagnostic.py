@@ -71,6 +71,7 @@ class ReportKind(StrEnum):
     UNWRITTEN_OUTPUT = "unwritten output"
     DIVISION_BY_ZERO = "integer division by zero"
     SHIFT_OUT_OF_RANGE = "shift out of range"
+    UNINITIALISED_VARIABLE_READ = "uninitialised variable read"
 
 
 class SanitizerReport(Record):

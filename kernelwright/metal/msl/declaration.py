@@ -47,6 +47,7 @@ _TYPE_PARAMETERS = frozenset(
         *("variadic_type_parameter_declaration", "template_template_parameter_declaration"),
     )
 )
+_STATEMENTS = frozenset(("compound_statement", "case_statement"))
 _NAMED_CASTS = frozenset(("reinterpret_cast", "static_cast", "const_cast"))
 
 
@@ -347,7 +348,8 @@ class _Reader:
             # A member's initializer hangs on the declaration.
             found = (*found[:-1], replace(found[-1], value=(self.first(value), self.last(value))))
         scope = context.scope if self.is_open(start, context.scope) else "unclear"
-        variable = Variable(start, end, context.names, scope, found, context.blocks)
+        is_statement = node.parent is not None and node.parent.type in _STATEMENTS
+        variable = Variable(start, end, context.names, scope, found, context.blocks, is_statement)
         is_local = scope in ("function", "unclear")
         (self.structure.locals if is_local else self.structure.variables).append(variable)
 

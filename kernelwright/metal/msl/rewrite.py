@@ -24,6 +24,7 @@ from kernelwright.metal.msl.structure import (
 )
 from kernelwright.metal.msl.swizzle import swizzle_assignments
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
+from kernelwright.metal.msl.unset import unset_declarators
 from kernelwright.metal.msl.waiting import waiting_functions
 
 MEMBER_SPACES = frozenset({"device", "threadgroup", "constant", "thread"})
@@ -36,8 +37,8 @@ _BFLOAT = re.compile(r"(.*)(?:bf|BF)\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadgroupDeclaration:
-    """A variable in threadgroup memory; its place in the list of them all is its id."""
+class NumberedVariable:
+    """A variable that the runtime knows by its place in a list."""
 
     name: str
     file: str
@@ -64,7 +65,7 @@ class Rewritten:
     kernels: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
     constants: list[FunctionConstant] = field(default_factory=list)
     includes: list[str] = field(default_factory=list)
-    misplaced: list[ThreadgroupDeclaration] = field(default_factory=list)
+    misplaced: list[NumberedVariable] = field(default_factory=list)
     """Threadgroup variables of functions that are no kernels."""
     has_kernels_in_macros: bool = False
     """A macro's body defines kernels: only the preprocessed text shows which."""
@@ -74,7 +75,8 @@ def rewrite(
     text: str,
     *,
     file: str = "source",
-    variables: list[ThreadgroupDeclaration] | None = None,
+    variables: list[NumberedVariable] | None = None,
+    unset: list[NumberedVariable] | None = None,
     include: Callable[[str], str | None] = lambda name: None,
     threadgroup_bytes: int = 32768,
     macros: Macros | None = None,
@@ -85,6 +87,8 @@ def rewrite(
         text: Metal source.
         file: Its name in the records.
         variables: Where its threadgroup variables are added; their places are their ids.
+        unset: Where variables that threads declare without a value are added, for the sanitizer;
+            None leaves them untold.
         include: Returns the path to include in place of a named file, None to leave it.
         threadgroup_bytes: What a threadgroup may take, by default Metal's limit.
         macros: What stands before the file defines; its own definitions are added.
@@ -95,7 +99,7 @@ def rewrite(
     idle = {t.offset: t for t in idle_qualifiers(tokens)}
     structure = analyze([t for t in tokens if t.offset not in idle] if idle else tokens, macros)
     known = [] if variables is None else variables
-    worker = _Rewriter(text, tokens, structure, file, known, threadgroup_bytes, editor)
+    worker = _Rewriter(text, tokens, structure, file, known, threadgroup_bytes, editor, unset)
     worker.result.includes = includes
     for token in idle.values():
         editor.replace(token.offset, token.text, "")
@@ -138,10 +142,11 @@ class _Rewriter:
     tokens: Sequence[Token]
     structure: Structure
     file: str
-    variables: list[ThreadgroupDeclaration]
+    variables: list[NumberedVariable]
     limit: int
     """Bytes of threadgroup memory."""
     editor: Editor
+    unset: list[NumberedVariable] | None
 
     def __post_init__(self) -> None:
         self.result = Rewritten(EditedText(self.text, self.text, ()), self.tokens, self.structure)
@@ -217,6 +222,7 @@ class _Rewriter:
             if function.body is not None and not is_macro:
                 before = len(self.variables)
                 self.locals(structure, structure.locals_of(function))
+                self.unset_variables(structure, function)
                 if not is_kernel(structure, function):
                     self.result.misplaced += self.variables[before:]
         if is_macro:
@@ -346,7 +352,7 @@ class _Rewriter:
             token = structure.code[declarator.name_at]
             number = len(self.variables)
             self.variables.append(
-                ThreadgroupDeclaration(token.spelling, self.file, token.line, token.column)
+                NumberedVariable(token.spelling, self.file, token.line, token.column)
             )
             type_ = f"kw_threadgroup_{number}"
             sizes.append((variable.blocks, f"sizeof({type_})"))
@@ -359,6 +365,16 @@ class _Rewriter:
         size = " + ".join(alive)
         references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>());")
         self.editor.insert(structure.code[variable.end].end, "".join(references))
+
+    def unset_variables(self, structure: Structure, function: Function) -> None:
+        """Tell the sanitizer of each variable that a function declares without a value."""
+        if self.unset is None:
+            return
+        for variable, declarator in unset_declarators(structure, structure.locals_of(function)):
+            token, number = structure.code[declarator.name_at], len(self.unset)
+            self.unset.append(NumberedVariable(token.spelling, self.file, token.line, token.column))
+            call = f" KW_UNSET({token.spelling}, {number})"
+            self.editor.insert(structure.code[variable.end].end, call)
 
     def texts(self, structure: Structure, variable: Variable) -> None:
         """Keep the texts to which `constant char*` points in constant memory, as Metal does."""

@@ -99,6 +99,8 @@ class Variable:
     declarators: tuple[Declarator, ...]
     blocks: tuple[int, ...] = ()
     """The braces of the function that are open here."""
+    is_statement: bool = False
+    """It stands among statements, not in the head of a loop or a condition."""
 
     @property
     def in_class(self) -> bool:

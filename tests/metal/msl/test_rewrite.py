@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright.metal.msl.rewrite import FunctionConstant, ThreadgroupDeclaration, rewrite
+from kernelwright.metal.msl.rewrite import FunctionConstant, NumberedVariable, rewrite
 
 
 def rewritten(text: str) -> str:
@@ -84,9 +84,9 @@ def test_threadgroup_variables_move_into_the_threadgroups_memory() -> None:
     )
     assert "threadgroup kw_threadgroup_0& a = *(threadgroup kw_threadgroup_0*)" in line
     assert result.edited.text.count("\n") == 3
-    variables: list[ThreadgroupDeclaration] = []
+    variables: list[NumberedVariable] = []
     rewrite("void f() {\n  threadgroup float a[3];\n}", file="source", variables=variables)
-    assert variables == [ThreadgroupDeclaration("a", "source", 2, 21)]
+    assert variables == [NumberedVariable("a", "source", 2, 21)]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
 from kernelwright.metal.device.simulator.metered import metered
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.reach import waiting_entries
-from kernelwright.metal.device.simulator.record import Code, ThreadgroupVariable
+from kernelwright.metal.device.simulator.record import Code, OwnVariable, ThreadgroupVariable
 from kernelwright.metal.device.simulator.symbols import foreign_parts
 from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
@@ -76,6 +76,7 @@ MOST_WIDE_ENTRIES = 8
 _WIDE_TIMEOUT_S = 20.0
 _MOST_TURNS = 4
 _ARRAY = " = alloca ["
+_UNSET = b"kw_unset\0"
 _NOT_READ = "; not widened: all kernels: clang did not compile the widened text in time\n"
 _UNFOLDED = "checked for folded loads"
 _CHECKED = "checked for foreign symbols"
@@ -108,6 +109,9 @@ class Image:
     """Of a watching build, those on loaded data."""
     unwidened: tuple[str, ...] = ()
     """Of a build for lanes in loops: each kernel that is not in it, and why."""
+    unset: tuple[OwnVariable, ...] = ()
+    """Of a build for the sanitizer in which results may hang on some of them: the variables that
+    threads declare without a value."""
 
     def code(self, entry: Entry) -> Code:
         """Return what a launch runs of one entry."""
@@ -136,7 +140,9 @@ class Image:
     def vet(self, code: Code) -> Code:
         """Return what a sanitized launch of an entry runs first, if this vetting build has it."""
         has_entry = any(entry.symbol == code.symbol for entry in self.entries)
-        return replace(code, vet=self.path) if has_entry else code
+        if not has_entry:
+            return code
+        return replace(code, vet=self.path, vet_reads_unset=bool(self.unset))
 
     def gains_from_vetting(
         self, entry: Entry, options: RunOptions, threads: int, waits: int
@@ -213,6 +219,7 @@ def compile_unit(
         built.warnings,
         built.conditions,
         built.unwidened,
+        unit.unset_variables if built.reads_unset else (),
     )
 
 
@@ -254,6 +261,7 @@ class _Built(Record):
     warnings: tuple[Diagnostic, ...]
     conditions: tuple[Site, ...] = ()
     unwidened: tuple[str, ...] = ()
+    reads_unset: bool = False
 
 
 def _write(record: Path, built: _Built) -> None:
@@ -307,6 +315,7 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         link([built], folder / "kernel.so")
         entries = _entry_symbols(folder / "kernel.so")
         waiting = waiting_entries(built, frozenset(entries))
+        reads_unset = _UNSET in built.read_bytes()
         publish(folder / "kernel.so", output)
     return _Built(
         entries=entries,
@@ -314,6 +323,7 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         warnings=found,
         conditions=watching.conditions,
         unwidened=unwidened,
+        reads_unset=reads_unset,
     )
 
 

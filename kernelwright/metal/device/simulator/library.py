@@ -199,6 +199,7 @@ class SimulatedKernel:
             threadgroup=threadgroup,
             threadgroup_arguments=_threadgroups(entry, threadgroup_bytes or {}),
             threadgroup_variables=image.variables,
+            unset=image.unset,
             name_at=self.library.unit.name_at,
             uncounted=self._code(entry, "plain", options, prod(grid)) if count else None,
             metered=lambda: self.library.image("metered", self.constants).code(entry),

@@ -10,7 +10,7 @@ from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.simulator.toolchain import INCLUDE, cache_path, publish, workspace
 from kernelwright.metal.msl.diagnose import Place
 from kernelwright.metal.msl.macro import Macros
-from kernelwright.metal.msl.rewrite import Rewritten, ThreadgroupDeclaration, rewrite
+from kernelwright.metal.msl.rewrite import NumberedVariable, Rewritten, rewrite
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Mirror:
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES
     """What the variables of a threadgroup may take together."""
     files: list[MirroredFile] = field(default_factory=list)
-    variables: list[ThreadgroupDeclaration] = field(default_factory=list)
+    variables: list[NumberedVariable] = field(default_factory=list)
     """Those of every included file and of the text itself; places are ids."""
     macros: Macros = field(default_factory=Macros)
     """Those of every included file."""

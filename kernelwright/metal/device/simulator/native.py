@@ -81,6 +81,12 @@ class RawRequest(ctypes.Structure):
         ("sample_seed", ctypes.c_uint64),
         ("work_limit", ctypes.c_uint64),
         ("group_work_limit", ctypes.c_uint64),
+        ("unset_thread", ctypes.c_uint64),
+        ("unset_threads", ctypes.c_uint64),
+        ("unset_first", ctypes.c_uint32),
+        ("unset_count", ctypes.c_uint32),
+        ("unset_word", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
     )
 
 

@@ -20,6 +20,8 @@ class Code:
     """The library in which the same entry runs 32 lanes at a time, where there is one."""
     vet: Path | None = None
     """The library in which it does so with each access vetted, where a launch is worth that."""
+    vet_reads_unset: bool = False
+    """What that leaves may hang on variables that nothing has set."""
     threadgroup_bytes: int = 0
     """What its threadgroup variables take where the compiler found that to be too much."""
 
@@ -55,6 +57,16 @@ class ThreadgroupVariable:
     name: str
     file: str = "source"
     line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnVariable:
+    """A variable of a thread's that its declaration in the candidate's text does not set."""
+
+    name: str
+    file: str
+    line: int
+    column: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,20 @@ from kernelwright.metal.device.simulator.record import (
     Buffer,
     Code,
     Outcome,
+    OwnVariable,
     ThreadgroupArgument,
     ThreadgroupVariable,
     UInt3,
 )
 from kernelwright.metal.device.simulator.sanitizer import Names, RawReports, read_reports
-from kernelwright.metal.diagnostic import LaunchError, ReportKind, SanitizerReport
+from kernelwright.metal.device.simulator.uninitialised import (
+    NOTHING_UNSET,
+    UNSET_WORD,
+    Unset,
+    unset_reads,
+    without_ignored_reads,
+)
+from kernelwright.metal.diagnostic import LaunchError
 
 THREADS_PER_THREADGROUP = 1024
 EXACT_THREADGROUPS = 512
@@ -40,8 +48,9 @@ SAMPLED_THREADGROUPS = 128
 """At least so many are in the sample."""
 _MOST_BUFFERS, _MOST_ARGUMENTS = 64, 32
 _SMALL_THREADS = 1 << 12
-_OTHER_POISONS = (0x7B, 0xFB)
-"""Large positive and negative numbers in each of float, half and bfloat."""
+_MOST_REPLAYED, _REPLAY_S = 10, 0.1
+"""What a repeated launch may do of the first one's work, and seconds of processor time more: with
+another number in a variable a loop may not end."""
 
 
 def launch(
@@ -54,6 +63,7 @@ def launch(
     metered: Callable[[], Code],
     threadgroup_arguments: Sequence[ThreadgroupArgument] = (),
     threadgroup_variables: Sequence[ThreadgroupVariable] = (),
+    unset: Sequence[OwnVariable] = (),
     name_at: Callable[[str, int, int], str] = lambda file, line, column: "",
     threads: int | None = None,
     uncounted: Code | None = None,
@@ -83,6 +93,7 @@ def launch(
         threadgroup=size,
         arguments=threadgroup_arguments,
         variables=threadgroup_variables,
+        unset=unset,
         name_at=name_at,
         workers=threads or _workers(grid, size, options),
         threadgroup_bytes=threadgroup_bytes,
@@ -91,7 +102,7 @@ def launch(
     budget = Budget.of(options)
     clock = _Clock(budget.loan_s, time.monotonic() + budget.patience_s)
     if options.sanitize and code.vet is not None:
-        vetted = dispatch.vet(buffers, options, clock)
+        vetted = _vetted(dispatch, buffers, options, clock)
         if vetted.is_clean:
             return Outcome(elapsed_s=vetted.elapsed_s, work_s=vetted.work_s, vetted=True)
         outcome = _counted_if_long(dispatch, buffers, options, clock, metered)
@@ -163,15 +174,52 @@ class _LoanSpentError(Exception):
 def _sanitized(
     dispatch: "_Dispatch", buffers: Sequence[Buffer], options: RunOptions, clock: _Clock
 ) -> Outcome:
-    if not options.sanitize or not (dispatch.arguments or dispatch.variables):
+    has_memory = bool(dispatch.arguments or dispatch.variables)
+    if not options.sanitize or not (has_memory or dispatch.unset):
         return dispatch.run(buffers, options, clock)
     before = [_copy(b) for b in buffers]
     outcome = dispatch.run(buffers, options, clock)
-    if any(r.kind is ReportKind.UNINITIALISED_THREADGROUP_READ for r in outcome.reports) and (
-        dispatch.ignores_poison(before, options, clock)
-    ):
-        outcome = replace(outcome, reports=_without_first_reads(outcome.reports))
-    return outcome
+
+    limited = replace(clock, loan_s=outcome.work_s * _MOST_REPLAYED + _REPLAY_S)
+
+    def replay(poison: int, unset: Unset) -> tuple[bytes, ...] | None:
+        again = [_copy(b) for b in before]
+        changed = options.model_copy(update={"poison": poison})
+        try:
+            replace(dispatch, workers=1).run(again, changed, limited, unset)
+        except (LaunchError, _LoanSpentError):
+            return None
+        return tuple(b.data.tobytes() for b in again if b.writable)
+
+    reports = without_ignored_reads(outcome.reports, options.poison, replay)
+    reports += unset_reads(dispatch.unset, dispatch.grid, options.poison, replay)
+    return replace(outcome, reports=reports)
+
+
+def _vetted(
+    dispatch: "_Dispatch", buffers: Sequence[Buffer], options: RunOptions, clock: _Clock
+) -> "_Vetted":
+    """Vet a launch, and again where its results may hang on what nothing has set."""
+    if not dispatch.code.vet_reads_unset:
+        return dispatch.vet(buffers, options, clock)
+    again = [_copy(b) for b in buffers]
+    unset = Unset(range(len(dispatch.unset)), range(prod(dispatch.grid)))
+    second = dispatch.vet(again, options, clock, unset)
+    if not second.is_clean:
+        return second
+    before = [_copy(b) for b in buffers]
+    first = dispatch.vet(buffers, options, clock)
+    pairs = zip(buffers, again, before, strict=True)
+    if first.is_clean and any(b.data.tobytes() != a.data.tobytes() for b, a, _ in pairs):
+        for buffer, was in zip(buffers, before, strict=True):
+            if buffer.writable:
+                np.copyto(buffer.data, was.data)
+        first = replace(first, is_clean=False)
+    return replace(
+        first,
+        elapsed_s=first.elapsed_s + second.elapsed_s,
+        work_s=first.work_s + second.work_s,
+    )
 
 
 @dataclass(frozen=True)
@@ -212,15 +260,22 @@ class _Dispatch:
     threadgroup: tuple[int, ...]
     arguments: Sequence[ThreadgroupArgument]
     variables: Sequence[ThreadgroupVariable]
+    unset: Sequence[OwnVariable]
     name_at: Callable[[str, int, int], str]
     """Returns the name that the text has at a file's line and column."""
     workers: int
     threadgroup_bytes: int
 
-    def run(self, buffers: Sequence[Buffer], options: RunOptions, clock: _Clock) -> Outcome:
+    def run(
+        self,
+        buffers: Sequence[Buffer],
+        options: RunOptions,
+        clock: _Clock,
+        unset: Unset = NOTHING_UNSET,
+    ) -> Outcome:
         """Launch once."""
         runtime = load_runtime()
-        request = self._request(buffers, options)
+        request = self._request(buffers, options, unset)
         raw = RawReports() if options.sanitize else None
         if raw is not None:
             request.reports = ctypes.pointer(raw)
@@ -274,10 +329,16 @@ class _Dispatch:
         if outcome.failure == native.TIMEOUT:
             _raise_failure(self.kernel, performed, options, self.threadgroup_bytes)
 
-    def vet(self, buffers: Sequence[Buffer], options: RunOptions, clock: _Clock) -> "_Vetted":
+    def vet(
+        self,
+        buffers: Sequence[Buffer],
+        options: RunOptions,
+        clock: _Clock,
+        unset: Unset = NOTHING_UNSET,
+    ) -> "_Vetted":
         """Run with each access vetted; the buffers change only when nothing is suspicious."""
         runtime = load_runtime()
-        request = self._request(buffers, options.model_copy(update={"sanitize": False}))
+        request = self._request(buffers, options.model_copy(update={"sanitize": False}), unset)
         request.vets = 1
         if not request.code.vet:
             return _Vetted(is_clean=False)
@@ -287,24 +348,9 @@ class _Dispatch:
         outcome = performed.outcome
         return _Vetted(outcome.failure == 0, outcome.elapsed_s, performed.work_s)
 
-    def ignores_poison(self, before: Sequence[Buffer], options: RunOptions, clock: _Clock) -> bool:
-        """Say whether the results are the same whatever threadgroup memory held at the start.
-
-        MLX's scans load a whole simdgroup's worth of partial sums, of which only those that were
-        written count; such a read is no mistake. The launches that are compared run on one core,
-        where threadgroups that race or append by an atomic counter do so in the same order.
-        """
-        serial = replace(self, workers=1)
-        results = []
-        for poison in (options.poison, *_OTHER_POISONS):
-            buffers = [_copy(b) for b in before]
-            serial.run(buffers, options.model_copy(update={"poison": poison}), clock)
-            results.append([b.data.tobytes() for b in buffers if b.writable])
-            if results[-1] != results[0]:
-                return False
-        return True
-
-    def _request(self, buffers: Sequence[Buffer], options: RunOptions) -> native.RawRequest:
+    def _request(
+        self, buffers: Sequence[Buffer], options: RunOptions, unset: Unset = NOTHING_UNSET
+    ) -> native.RawRequest:
         return native.RawRequest(
             code=native.load_code(self.code),
             uncounted=native.load_code(self.uncounted),
@@ -322,6 +368,11 @@ class _Dispatch:
             threadgroup_bytes=self.threadgroup_bytes,
             sample=self._sample(options),
             sample_seed=options.sample_seed,
+            unset_first=unset.variables.start,
+            unset_count=len(unset.variables),
+            unset_thread=unset.threads.start,
+            unset_threads=len(unset.threads),
+            unset_word=UNSET_WORD,
         )
 
     def _sample(self, options: RunOptions) -> int:
@@ -345,11 +396,6 @@ def _threadgroups(grid: Sequence[int], threadgroup: Sequence[int]) -> int:
 
 def _copy(buffer: Buffer) -> Buffer:
     return replace(buffer, data=buffer.data.copy()) if buffer.writable else buffer
-
-
-def _without_first_reads(reports: Sequence[SanitizerReport]) -> tuple[SanitizerReport, ...]:
-    kind = ReportKind.UNINITIALISED_THREADGROUP_READ
-    return tuple(report for report in reports if report.kind is not kind)
 
 
 def _check(dispatch: _Dispatch, buffers: Sequence[Buffer]) -> None:

@@ -11,13 +11,18 @@ from typing import Literal
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, FastError
 from kernelwright.metal.device.simulator.expand import expand, included_lines
 from kernelwright.metal.device.simulator.mirror import Mirror
-from kernelwright.metal.device.simulator.record import ThreadgroupVariable
+from kernelwright.metal.device.simulator.record import OwnVariable, ThreadgroupVariable
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.diagnose import Place, diagnose
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_number
 from kernelwright.metal.msl.refuse import refuse
-from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
+from kernelwright.metal.msl.rewrite import (
+    FunctionConstant,
+    NumberedVariable,
+    Rewritten,
+    rewrite,
+)
 from kernelwright.metal.msl.signature import Parameter
 
 _WORST = "template <> struct kw::fast_setting<0> { static constexpr bool is_worst = true; };\n"
@@ -62,6 +67,8 @@ class Unit:
     prelude: Prelude
     rewritten: Rewritten
     mirror: Mirror
+    unset: Sequence[NumberedVariable]
+    """Variables of the text's threads that are declared without a value; places are numbers."""
     starts: tuple[int, ...]
     """First line of each section in the joined text."""
     sources: Mapping[str, Sequence[str]]
@@ -94,6 +101,15 @@ class Unit:
             place = Place(v.file, v.line, v.column) if v.file else self.place(v.line, v.column)
             found.append(ThreadgroupVariable(v.name, place.file, place.line))
         return tuple(found)
+
+    @property
+    def unset_variables(self) -> tuple[OwnVariable, ...]:
+        """What threads declare without a value; their places are their numbers."""
+        places = (self.place(v.line, v.column) for v in self.unset)
+        return tuple(
+            OwnVariable(v.name, p.file, p.line, p.column)
+            for v, p in zip(self.unset, places, strict=True)
+        )
 
     @property
     def may_wait(self) -> bool:
@@ -257,15 +273,17 @@ def _joined(
     for text in texts:
         starts.append(line)
         line += text.count("\n")
+    unset: list[NumberedVariable] = []
     rewritten = rewrite(
         "".join(texts),
         file="",
         variables=mirror.variables,
+        unset=unset,
         include=mirror.include,
         threadgroup_bytes=mirror.threadgroup_bytes,
         macros=mirror.macros,
     )
-    return Unit(tuple(sections), prelude, rewritten, mirror, tuple(starts), sources)
+    return Unit(tuple(sections), prelude, rewritten, mirror, unset, tuple(starts), sources)
 
 
 def _whole(section: Section) -> str:

@@ -74,6 +74,17 @@ _BUGS: dict[ReportKind, list[str]] = {
         _S + "s[l] += x[i]; y[i] = s[l];",
         "threadgroup half h[64]; if (l % 2) h[l] = half(x[i]); " + _SYNC + "y[i] = h[l];",
     ],
+    ReportKind.UNINITIALISED_VARIABLE_READ: [
+        "float v; if (x[i] > 3) v = 1; y[i] = v;",
+        "float a[4]; for (uint k = 0; k <= i % 4; k++) a[k] = 1; y[i] = a[3];",
+        "float4 v; v.xyz = x[i]; y[i] = v[i % 4];",
+        "float sum; for (uint k = 0; k < 4; k++) sum += x[k]; y[i] = sum;",
+        "uint m; if (i != 77) m = 2; y[i] = x[m % 128];",
+        "uint m; float v = 0; for (uint k = 0; k < m; k++) v += x[k % 128] * v + k; y[i] = v;",
+        "bool late; if (i == 5) late = true; y[i] = late ? 1 : 2;",
+        "Run r; for (uint k = 0; k < 4; k++) r.values[k] = x[i]; y[i] = r.values[i % 8];",
+        "float a, b = x[i], c; a = b; y[i] = simd_shuffle_xor(c, 1) + a;",
+    ],
     ReportKind.UNINITIALISED_OUTPUT_READ: [
         "y[i] += x[i];",
         "y[i] = max(y[i], x[i]);",
@@ -150,6 +161,15 @@ _BUGS: dict[ReportKind, list[str]] = {
 }
 
 _CORRECT = {
+    "set_in_every_branch": "float v; if (x[i] > 3) v = 1; else v = 2; y[i] = v;",
+    "set_by_what_follows": "float v, w = (v = x[i]); y[i] = v + w;",
+    "array_set_in_a_loop": (
+        "float a[64]; for (uint k = 0; k < 64; k++) a[k] = x[k]; y[i] = a[i % 64];"
+    ),
+    "members_set_one_by_one": "Run r; r.values[0] = x[i]; r.values[1] = 2; y[i] = r.values[i % 2];",
+    "unset_lanes_ignored": (
+        "float v; if (lane < 16) v = x[i]; v = simd_shuffle_xor(v, 1); y[i] = lane < 16 ? v : 0;"
+    ),
     "copies": "y[i] = x[i];",
     "reverses": _S + "s[l] = x[i]; " + _SYNC + "y[i] = s[63 - l];",
     "tree_reduction": _S
@@ -433,3 +453,28 @@ def test_a_harmless_uninitialised_read_is_dropped_whatever_order_threadgroups_ap
 
     assert n[0] == y.size
     assert outcome.reports == ()
+
+
+def test_an_unset_variable_is_named_with_its_line_and_a_thread_that_reads_it() -> None:
+    text = textwrap.dedent("""\
+        #include <metal_stdlib>
+        kernel void unset(device float* y [[buffer(0)]], uint2 at [[thread_position_in_grid]]) {
+          uint i = at.y * 8 + at.x;
+          float first = 1, second,
+                third;
+          if (i != 21) third = 2;
+          second = first;
+          y[i] = second + third;
+        }
+        """)
+
+    outcome = (
+        simulator.compile(text)
+        .kernel("unset")
+        .launch([np.zeros(32, np.float32)], grid=(8, 4, 1), threadgroup=(8, 2, 1), sanitize=True)
+    )
+
+    (report,) = outcome.reports
+    assert (report.file, report.line, report.column, report.variable) == ("source", 5, 9, "third")
+    assert report.thread == (5, 2, 0)
+    assert "thread (5, 2, 0) reads third, which nothing has set" in report.message

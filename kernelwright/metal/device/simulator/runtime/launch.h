@@ -66,6 +66,9 @@ struct Request {
   uint64_t sample_seed;        // draws the threadgroups that a counting launch counts
   // Units that a metered launch and one threadgroup of it may spend, see work.h; 0 elsewhere.
   uint64_t work_limit, group_work_limit;
+  // Variables and threads in which what is not set holds a word, see unset.cpp.
+  uint64_t unset_thread, unset_threads;
+  uint32_t unset_first, unset_count, unset_word, padding;
 };
 
 enum Failure : uint32_t {

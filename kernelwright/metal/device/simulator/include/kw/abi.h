@@ -40,6 +40,8 @@ typedef void (*kw_combine)(const unsigned char* in, kw_uint active, unsigned cha
 
 // What it points to stays the same for a thread.
 __attribute__((const)) const struct kw_thread* kw_current(void);
+// What every word of a variable holds that its declaration has not set; see unset.cpp.
+__attribute__((const)) kw_uint kw_unset(kw_uint number);
 void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint out_size,
                   kw_combine combine, kw_uint site);
 void kw_barrier(kw_uint flags, kw_uint site);

@@ -4,3 +4,4 @@
 #include <metal_stdlib>
 
 #include "kw/entry.h"
+#include "kw/unset.h"
