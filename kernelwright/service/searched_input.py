@@ -29,7 +29,7 @@ def planned_in(store: KernelStore, prefix: str) -> Iterator[FunctionPlanned]:
     """
     for event in store.events(store.campaign(prefix).id):
         if event.kind == FunctionPlanned.__name__:
-            yield FunctionPlanned.model_validate_json(event.body)
+            yield event.read(FunctionPlanned)
 
 
 def searched_as(store: KernelStore, origin: str) -> tuple[tuple[str, ...], ...]:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from pydantic import ValidationError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import (
@@ -127,6 +128,11 @@ def translated(url: str) -> Iterator[None]:
             "expected a path or a SQLAlchemy URL with its driver installed, found "
             f"{label_of(url)!r} ({without_secrets(str(e), url)})."
         ) from None
+    except ValidationError as e:
+        raise StoreError(
+            f"the store {label_of(url)} holds a row of {e.title} that cannot be read; restore "
+            "a backup or choose another with --store."
+        ) from e
     except (SQLAlchemyError, sqlite3.Error) as e:
         raise _kind(e)(f"the store {label_of(url)} {_reason(e, url)}.") from e
 

@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
+
+from pydantic import ValidationError
 
 from kernelwright.digest import digest
+from kernelwright.errors import StoreError
 from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
 from kernelwright.evaluator.task import Task, candidate_id
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
+
+Read = TypeVar("Read", bound=Record)
 
 CampaignState = Literal["running", "finished", "capped", "interrupted", "failed"]
 """Finished is done for good; capped ends by a cap, with work left for a larger one."""
@@ -233,6 +238,20 @@ class LoggedEvent(Record):
     at: datetime
     kind: str
     body: str
+
+    def read(self, kind: type[Read]) -> Read:
+        """Return what the line says, as the record that was written.
+
+        Raises:
+            StoreError: the line holds no such record.
+        """
+        try:
+            return kind.model_validate_json(self.body)
+        except ValidationError as e:
+            raise StoreError(
+                f"line {self.id} of the store's log holds no {self.kind} that can be read; "
+                "restore a backup or choose another store with --store."
+            ) from e
 
 
 def with_samples(evaluation: Evaluation, samples: tuple[Samples, ...]) -> Evaluation:

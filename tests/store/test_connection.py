@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from kernelwright.errors import BlockedError, StoreError
-from kernelwright.store import KernelStore, label_of, url_of
+from kernelwright.store import Environment, KernelStore, label_of, url_of
 from kernelwright.store.connection import connect, translated
 from kernelwright.store.location import without_secrets
 from kernelwright.store.schema import SCHEMA_VERSION, Base
@@ -138,6 +138,24 @@ def test_two_processes_may_create_one_store(tmp_path: Path) -> None:
 
 def test_a_label_never_shows_a_password() -> None:
     assert label_of("postgresql://me:secret@host/db") == "postgresql://host/db"
+
+
+def test_a_row_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    path = _made(tmp_path)
+    with KernelStore(str(path)) as store:
+        begun = store.begin_campaign(name="x", spec="{}", environment=ENVIRONMENT)
+        store.log(begun.id, "Environment", "{garbage")
+        (line,) = store.events(begun.id)
+        with pytest.raises(StoreError, match=r"log holds no Environment that can be read; restore"):
+            line.read(Environment)
+    _execute(path, "UPDATE environment SET body = '{garbage'")
+    with (
+        KernelStore(str(path)) as store,
+        pytest.raises(
+            StoreError, match=r"kernels\.db holds a row of Environment that cannot be read"
+        ),
+    ):
+        store.campaigns()
 
 
 def test_a_label_names_the_socket_of_a_server() -> None:

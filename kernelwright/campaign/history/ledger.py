@@ -111,7 +111,7 @@ def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, .
     found: list[Transcript] = []
     for runs in by_campaign.values():
         lines = [line for run in runs for line in store.events(run, kinds=(_ENDED,))]
-        endings = [Ending.model_validate_json(line.body) for line in lines]
+        endings = [line.read(Ending) for line in lines]
         calls = [recorded for run in runs for recorded in by_run[run]]
         found += transcripts(read_calls(calls), endings)
     return tuple(

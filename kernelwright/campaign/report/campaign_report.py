@@ -191,7 +191,7 @@ def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) 
         name=campaign.name,
         kind="campaign" if night_spec_of(campaign) else "search",
         state=word_for(store, campaign),
-        reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
+        reason=ended[-1].read(CampaignEnded).reason if ended else "",
         runs=len(runs),
         seconds=sum(lasted_s(store, run) for run in runs),
         environment=campaign.environment,
@@ -200,7 +200,7 @@ def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) 
         failures=tuple(map(_failure, store.browse.failures(run_ids))),
         quarantined=_quarantined(store, run_ids, run_ids if is_over else run_ids[:-1]),
         spending=spending(store, run_ids, tasks),
-        refused=tuple(FunctionRefused.model_validate_json(e.body) for e in refusals),
+        refused=tuple(e.read(FunctionRefused) for e in refusals),
     )
 
 
@@ -226,8 +226,8 @@ def _planned(
     """Return the plans of some runs, and by how much MLX was left ahead of ended tasks."""
     kinds = (FunctionPlanned.__name__, TaskEnded.__name__)
     log = [event for run in run_ids for event in store.events(run, kinds=kinds)]
-    plans = [FunctionPlanned.model_validate_json(e.body) for e in log if e.kind == kinds[0]]
-    ended = [TaskEnded.model_validate_json(e.body) for e in log if e.kind == kinds[1]]
+    plans = [e.read(FunctionPlanned) for e in log if e.kind == kinds[0]]
+    ended = [e.read(TaskEnded) for e in log if e.kind == kinds[1]]
     return plans, {task.task_id: task.gain for task in ended}
 
 

@@ -69,7 +69,7 @@ def _places(store: KernelStore) -> dict[str, str]:
     found: dict[str, str] = {}
     for campaign in reversed(store.campaigns(limit=_MOST_CAMPAIGNS)):
         for event in store.events(campaign.id, kinds=(FunctionPlanned.__name__,)):
-            planned = FunctionPlanned.model_validate_json(event.body)
+            planned = event.read(FunctionPlanned)
             file = planned.place.rpartition(":")[0].strip("<>")
             for task in planned.tasks:
                 found.setdefault(task.id, Path(file).name)

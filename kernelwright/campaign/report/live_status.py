@@ -162,7 +162,7 @@ class Lookout:
             device=device.name,
             chip=device.chip,
             state=word_for(self._store, run),
-            reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
+            reason=ended[-1].read(CampaignEnded).reason if ended else "",
             runs=len(self._run_ids),
             tasks=tasks,
             now=_under_way(open_, AT_WORK),
@@ -198,7 +198,7 @@ class Lookout:
             task
             for event in self._log
             if event.kind == FunctionPlanned.__name__
-            for task in FunctionPlanned.model_validate_json(event.body).tasks
+            for task in event.read(FunctionPlanned).tasks
         ]
         tasks = {task.id: task for task in planned}
         device = run.environment.device
@@ -252,7 +252,7 @@ class Lookout:
 
 
 def _ends(log: Iterable[LoggedEvent]) -> Iterable[TaskEnded]:
-    return (TaskEnded.model_validate_json(e.body) for e in log if e.kind == TaskEnded.__name__)
+    return (e.read(TaskEnded) for e in log if e.kind == TaskEnded.__name__)
 
 
 def _under_way(entries: Iterable[HistoryEntry], states: Sequence[str]) -> tuple[UnderWay, ...]:

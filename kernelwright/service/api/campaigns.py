@@ -62,7 +62,7 @@ def campaign_page(store: KernelStore, prefix: str) -> CampaignPage:
         environment=newest.environment,
         runs=tuple(_part(store, run) for run in runs),
         limits=limits_of(search_spec_of(newest) or SearchSpec()),
-        reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
+        reason=ended[-1].read(CampaignEnded).reason if ended else "",
         under_way=_under_way(store, newest) if alive else (),
         waiting=waiting,
         is_alive=alive,
@@ -116,7 +116,7 @@ def _advice(run: Campaign, state: RunState) -> str:
 def planned_functions(store: KernelStore, runs: Sequence[Campaign]) -> tuple[FunctionPlanned, ...]:
     """Return how the functions of a campaign were cut, each as it was planned last."""
     plans = [
-        FunctionPlanned.model_validate_json(event.body)
+        event.read(FunctionPlanned)
         for run in runs
         for event in store.events(run.id, kinds=(FunctionPlanned.__name__,))
     ]

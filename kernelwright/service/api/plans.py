@@ -43,7 +43,7 @@ def plan_svg(store: KernelStore, prefix: str, number: int) -> str:
 
 def _drawn(store: KernelStore, prefix: str) -> dict[tuple[str, str], PlanDrawn]:
     found = [
-        PlanDrawn.model_validate_json(event.body)
+        event.read(PlanDrawn)
         for run in runs_of(store, prefix)
         for event in store.events(run.id, kinds=(PlanDrawn.__name__,))
     ]
