@@ -199,7 +199,9 @@ class Counters(Record):
     """Of the special ones, those of `fast::`, which need few steps around a GPU's own result."""
     integer_operations: int = 0
     matrix_operations: int = 0
-    """8x8x8 simdgroup_matrix multiply-adds."""
+    """8x8x8 multiply-adds of simdgroup matrices and cooperative tensors."""
+    tensor_operations: int = 0
+    """Of them, those of tensors of at most 16 bits an element."""
     atomic_operations: int = 0
     divergent_branches: int = 0
     """Basic blocks that a simdgroup ran without some of its lanes."""

@@ -130,7 +130,9 @@ def _core_us(counters: Counters, profile: ChipProfile, place: Residency) -> dict
     """Return what each part of the cores would take; they work side by side."""
     rates, per_us = profile.core, _per_us(profile, place)
     lanes = max(counters.active_lanes, 1 / SIMD_WIDTH)
-    matrix = counters.matrix_operations * _MATRIX_MULTIPLY_ADDS / rates.matrix_multiply_adds
+    usual = counters.matrix_operations - counters.tensor_operations
+    matrix = usual * _MATRIX_MULTIPLY_ADDS / rates.matrix_multiply_adds
+    matrix += counters.tensor_operations * _MATRIX_MULTIPLY_ADDS / rates.tensor_multiply_adds
     floats = counters.float_operations / rates.float_operations / lanes
     moved = counters.threadgroup_bytes_read + counters.threadgroup_bytes_written
     sectors = sum(b.sectors_read + b.sectors_written for b in counters.buffers)

@@ -246,3 +246,12 @@ def test_chip_is_found_by_apple_s_name() -> None:
 def test_unknown_chip_is_refused() -> None:
     with pytest.raises(InputError, match="no profile of a chip 'M9'"):
         find_profile("M9")
+
+
+@pytest.mark.parametrize(("chip", "faster"), [("m4-max", 1), ("m5-max", 512 / 102)])
+def test_tensor_operations_are_fast_where_a_chip_has_accelerators(chip: str, faster: float) -> None:
+    products = 1 << 34
+    usual = _predict(chip, megabytes=1, matrix_operations=products)
+    tensors = _predict(chip, megabytes=1, matrix_operations=products, tensor_operations=products)
+
+    assert usual.bounds_us["compute"] / tensors.bounds_us["compute"] == pytest.approx(faster)

@@ -11,7 +11,7 @@ from kernelwright.metal.device.simulator.listing import Mix, read_mixes
 from kernelwright.metal.device.simulator.record import Buffer
 
 _MOST_BUFFERS = 64
-_FLOAT, _SPECIAL, _INTEGER, _MATRIX, _ATOMIC, _QUICK = range(6)
+_FLOAT, _SPECIAL, _INTEGER, _MATRIX, _ATOMIC, _QUICK, _TENSOR = range(7)
 _FLOPS_OF_A_MATRIX_OPERATION = 8 * 8 * 8 * 2
 _SIMD_WIDTH = 32
 _SECTOR_BYTES = 32
@@ -43,7 +43,7 @@ class Tally(ctypes.Structure):
         ("bank_conflicts", ctypes.c_uint64),
         ("barriers", ctypes.c_uint64),
         ("simd_operations", ctypes.c_uint64),
-        ("operations", ctypes.c_uint64 * 6),
+        ("operations", ctypes.c_uint64 * 7),
         ("divergent_blocks", ctypes.c_uint64),
         ("counted_groups", ctypes.c_uint64),
         ("counted_threads", ctypes.c_uint64),
@@ -100,6 +100,7 @@ def read_counters(
         quick_operations=whole(tally.operations[_QUICK]),
         integer_operations=whole(sum(m.integers * n for m, n in lanes)),
         matrix_operations=whole(tally.operations[_MATRIX] / _FLOPS_OF_A_MATRIX_OPERATION),
+        tensor_operations=whole(tally.operations[_TENSOR] / _FLOPS_OF_A_MATRIX_OPERATION),
         atomic_operations=whole(tally.operations[_ATOMIC]),
         divergent_branches=whole(tally.divergent_blocks),
         active_lanes=_active_share(lanes, issued),

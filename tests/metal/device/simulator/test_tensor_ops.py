@@ -105,15 +105,18 @@ def test_tensors_are_multiplied_up_to_their_edges(ta: bool, tb: bool, mode: str)
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_products_are_counted() -> None:
+@pytest.mark.parametrize(("dtype", "accelerated"), [(np.float16, 32), (np.float32, 0)])
+def test_products_are_counted(dtype: type[np.generic], accelerated: int) -> None:
     text = _TEXT.format(ta="false", tb="true", mode="multiply", wa="32, 16", wb="32, 32")
+    text = text if dtype is np.float16 else text.replace("device half", "device float")
     outcome = simulator.compile(text).kernel("k").launch(
         {
-            "a": _random(16, 32, seed=0),
-            "b": _random(32, 32, seed=1),
+            "a": _random(16, 32, seed=0).astype(dtype),
+            "b": _random(32, 32, seed=1).astype(dtype),
             "c": np.zeros((16, 32), np.float32),
         },
         grid=(32, 1, 1), threadgroup=(32, 1, 1), count=True,
     )  # fmt: skip
     assert outcome.counters is not None
     assert outcome.counters.matrix_operations == 2 * 4 * 4
+    assert outcome.counters.tensor_operations == accelerated

@@ -88,6 +88,9 @@ struct matmul2d {
     return whole.template slice<metal::dynamic_extent, metal::dynamic_extent>(along_columns ? 0 : k,
                                                                               along_columns ? k : 0);
   }
+  // 32-bit floats take the ordinary units: source J of profile.py.
+  template <typename T>
+  static constexpr bool kw_is_accelerated = sizeof(kw_element<T>) <= 2;
   template <int K, typename L, typename R, typename E>
   KW_INLINE static void kw_blocks(const thread L& left, const thread R& right, thread E& result,
                                   kw_site site) {
@@ -104,6 +107,7 @@ struct matmul2d {
 #ifdef KW_COUNT
           // Of 8 x 8 x 8, as simdgroup matrices are.
           kw_count(KW_MATRIX, 8 * 32);
+          if constexpr (kw_is_accelerated<L> && kw_is_accelerated<R>) kw_count(KW_TENSOR, 8 * 32);
 #endif
           kw_halves_of<S, 0, 0>(left, right, at_a * 8, at_b * 8, sums, site);
           kw_halves_of<S, 0, 1>(left, right, at_a * 8, at_b * 8, sums, site);

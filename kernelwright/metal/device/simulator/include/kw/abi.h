@@ -55,7 +55,8 @@ enum kw_operation {
   KW_INTEGER,
   KW_MATRIX,
   KW_ATOMIC,
-  KW_QUICK,  // of the special ones, those that fast:: asks for
+  KW_QUICK,   // of the special ones, those that fast:: asks for
+  KW_TENSOR,  // of the matrix ones, those that M5's neural accelerators do
   KW_OPERATIONS
 };
 void kw_count(kw_uint operation, kw_uint amount);
