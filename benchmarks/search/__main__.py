@@ -14,7 +14,7 @@ from kernelwright.ir.graph.dtype import Dtype
 
 _RESULTS = Path(__file__).parents[1] / "results"
 _SEEDS = 3
-_REPORTED = (40, 80, 160, 320, 480)
+_REPORTED = (20, 40, 80, 160, 320, 480)
 Curves = Mapping[str, Sequence[Sequence[float]]]
 """By policy, a curve for each seed."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.search.landscape import Landscape
-from kernelwright.agents.offline.tuner import ordered
+from kernelwright.agents.offline.tuner import expectations, ordered
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.campaign.planning.traffic import traffic_of
 from kernelwright.evaluator import Evaluation, Status, Task
@@ -45,14 +45,26 @@ def problems(landscapes: Sequence[Landscape]) -> list[Problem]:
 
 
 class RecordedCoder:
-    """Proposes recorded schedules, in the order of the offline coder or at random."""
+    """Proposes recorded schedules: as the offline coder, without its cost model, or at random."""
 
-    def __init__(self, problems: Sequence[Problem], draw: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        draw: random.Random | None = None,
+        *,
+        has_model: bool = False,
+    ) -> None:
         self._schedules = {p.task.fingerprint: list(p.landscape.microseconds) for p in problems}
         if draw is not None:
             for listed in self._schedules.values():
                 draw.shuffle(listed)
         self._is_random = draw is not None
+        self._expected = {
+            p.task.fingerprint: expectations(
+                p.task.graph, map(parse, p.landscape.microseconds), DEVICE
+            )
+            for p in (problems if has_model else ())
+        }
 
     def write(
         self, task: Task, device: DeviceInfo, history: Sequence[Attempt], *, count: int
@@ -66,7 +78,8 @@ class RecordedCoder:
                 for a in history
                 if (rank := rank_of(a.evaluation)) is not None
             }
-            left = [render(s) for s in ordered([parse(s) for s in left], costs, count)]
+            expected = self._expected.get(task.fingerprint)
+            left = [render(s) for s in ordered([parse(s) for s in left], costs, count, expected)]
         return [_proposal(task, schedule) for schedule in left[:count]]
 
     def plan(self, graph: Graph, device: DeviceInfo) -> None:
@@ -111,8 +124,16 @@ def policies(seed: int) -> dict[str, Policy]:
     return {
         "random schedules, random tasks": lambda p: (RecordedCoder(p, draw), RandomOrder(draw)),
         "sampler, random tasks": lambda p: (RecordedCoder(p), RandomOrder(draw)),
-        "sampler, bytes to save (before)": lambda p: (RecordedCoder(p), BytesToSave()),
+        "sampler, bytes to save": lambda p: (RecordedCoder(p), BytesToSave()),
         "sampler, seconds to save": lambda p: (RecordedCoder(p), SecondsToSave()),
+        "cost model, random tasks": lambda p: (
+            RecordedCoder(p, has_model=True),
+            RandomOrder(draw),
+        ),
+        "cost model, seconds to save (the engine)": lambda p: (
+            RecordedCoder(p, has_model=True),
+            SecondsToSave(),
+        ),
     }
 
 

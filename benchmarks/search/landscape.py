@@ -19,7 +19,7 @@ from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.perf import find_profile
-from kernelwright.metal.schedule import render
+from kernelwright.metal.schedule import parse, render
 from kernelwright.plan import partition
 
 PATH = Path(__file__).parents[1] / "results" / "landscape.json"
@@ -73,8 +73,13 @@ def measure(count: int, dtype: Dtype, path: Path = PATH) -> None:
 
 
 def read(path: Path = PATH) -> tuple[Landscape, ...]:
-    """Read what `measure` wrote."""
-    return LANDSCAPES.validate_json(path.read_text())
+    """Read what `measure` wrote; decisions that came later have their defaults."""
+    return tuple(
+        found.model_copy(
+            update={"microseconds": {render(parse(s)): us for s, us in found.microseconds.items()}}
+        )
+        for found in LANDSCAPES.validate_json(path.read_text())
+    )
 
 
 def _write(path: Path, landscapes: Sequence[Landscape]) -> None:

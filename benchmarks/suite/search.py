@@ -74,7 +74,7 @@ def rebuild(
     for number, region in enumerate(partition(graph)):
         extracted = region.extract()
         for schedule in schedules(extracted, device.info) if number in names else ():
-            if _is_named(schedule, names[number]):
+            if is_named(schedule, names[number]):
                 built = _build(extracted, schedule, device)
                 if isinstance(built, str):
                     raise DeviceError(built)
@@ -82,7 +82,7 @@ def rebuild(
     return _found(graph, chosen, results)
 
 
-def _is_named(schedule: Schedule, text: str) -> bool:
+def is_named(schedule: Schedule, text: str) -> bool:
     """Say whether results hold a schedule so; decisions that came later have their defaults."""
     given = dict(re.findall(r"(\w+)=(\w+)", text))
     return text.startswith(f"{type(schedule).__name__}(") and all(

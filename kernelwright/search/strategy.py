@@ -12,6 +12,18 @@ from kernelwright.search.spec import SearchSpec
 from kernelwright.search.task_search import TaskSearch
 
 
+_OPENING = 1
+
+
+def opening_or(count: int, pursuit: TaskSearch) -> int:
+    """Return how many programs that cost nothing to write may be in a task's next batch.
+
+    The first is judged before others are proposed: whether the next evaluation is worth more here
+    or on another task depends on its verdict.
+    """
+    return count if pursuit.proposals() else min(count, _OPENING)
+
+
 @dataclass(frozen=True)
 class Team:
     """Who proposes in a search."""
@@ -64,7 +76,7 @@ class RepairThenWrite:
             return repaired
         if pursuit.since_best >= self._spec.patience:
             return Enough(f"no gain in the last {pursuit.since_best} correct candidates")
-        count = min(room, self._spec.batch)
+        count = opening_or(min(room, self._spec.batch), pursuit)
         written = self._recalled(pursuit)
         # The coder does not know what is in flight, and proposes that first.
         wanted = count + len(pursuit.in_flight)

@@ -110,3 +110,12 @@ def test_a_task_is_weighed_again_when_its_verdicts_came() -> None:
     assert order.rate(task, INFO) == before
     task.advance()
     assert order.rate(task, INFO) != before
+
+
+def test_the_first_of_every_task_is_judged_before_a_second_of_any() -> None:
+    search = _search(tasks=3)
+    assert [one.search.task.name for one in search.ask(3)] == ["t0", "t1", "t2"]
+
+
+def test_a_task_that_has_workers_to_itself_does_not_wait_for_its_first_verdict() -> None:
+    assert len(_search(tasks=1, workers=4).ask(4)) >= 4

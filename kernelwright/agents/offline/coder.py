@@ -1,9 +1,9 @@
-"""The coder that lowers: schedules in a sensible order, then those a sampler expects most of."""
+"""The coder that lowers schedules, in the order in which they are expected to be fast."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from kernelwright.agents.offline.tuner import ordered, promising
+from kernelwright.agents.offline.tuner import expectations, ordered, promising
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
@@ -51,7 +51,8 @@ class OfflineCoder:
         parent = best.proposal.program.id if best else None
         proposals: list[Proposal] = []
         left = [schedule for schedule in space if render(schedule) not in tried]
-        for schedule in ordered(left, _costs(history), count):
+        expected = expectations(task.graph, left, device)
+        for schedule in ordered(left, _costs(history), count, expected):
             if len(proposals) == count:
                 break
             proposal = _proposal(task, schedule, parent)
@@ -64,11 +65,18 @@ class OfflineCoder:
 def tuned_before(task: Task, device: DeviceInfo, texts: Sequence[str]) -> list[Proposal]:
     """Write a task under schedules that won elsewhere, those that it does not have left out."""
     try:
-        space = {render(schedule): schedule for schedule in schedules(task.graph, device)}
+        space = set(schedules(task.graph, device))
     except UnsupportedError:
         return []
-    proposals = [_proposal(task, space[text], None) for text in texts if text in space]
+    proposals = [_proposal(task, s, None) for s in _read(texts) if s in space]
     return [proposal for proposal in proposals if proposal is not None]
+
+
+def _read(texts: Iterable[str]) -> Iterator[Schedule]:
+    """Read schedules; decisions that came after they were written have their defaults."""
+    for text in texts:
+        with suppress(InputError):
+            yield parse(text)
 
 
 def _proposal(task: Task, schedule: Schedule, parent: str | None) -> Proposal | None:

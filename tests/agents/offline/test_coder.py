@@ -3,7 +3,7 @@
 import mlx.core as mx
 import pytest
 
-from kernelwright.agents.offline import OfflineCoder
+from kernelwright.agents.offline import OfflineCoder, tuned_before
 from kernelwright.agents.offline.tuner import ordered, promising
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.evaluator.evaluation import Evaluation, Status
@@ -11,7 +11,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import schedules
-from kernelwright.metal.schedule import Rowwise, Schedule, parse
+from kernelwright.metal.schedule import Columnwise, Rowwise, Schedule, Tiled, parse, render
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
@@ -92,3 +92,31 @@ def test_the_sampler_moves_towards_what_is_quick_and_says_the_same_twice() -> No
     assert len(first) == len(left)
     expected = [cost(s) for s in first if isinstance(s, Rowwise)]
     assert sum(expected[:4]) / 4 < 0.8 * sum(expected) / len(expected)
+
+
+def test_the_schedule_expected_to_be_fastest_is_proposed_first() -> None:
+    graph = canonicalize(capture(lambda x: mx.sum(x, axis=0), mx.zeros((1024, 512))))
+    first = OfflineCoder().write(Task(graph, "sum"), DEVICE, (), count=1)[0]
+    schedule = parse(first.schedule)
+    assert isinstance(schedule, Columnwise)
+    assert schedule.strips == 32
+
+
+def test_what_is_alike_stays_in_an_engineers_order_and_unmodelled_kinds_in_place() -> None:
+    slow, fast, alike, other = Rowwise(32), Rowwise(64), Rowwise(128), Tiled()
+    expected: dict[Schedule, float] = {slow: 4.0, fast: 1.0, alike: 1.001}
+    assert ordered([slow, other, fast, alike], {}, 2, expected) == [fast, other, alike, slow]
+
+
+def test_the_sampler_chooses_among_schedules_expected_to_be_fast() -> None:
+    space = [Rowwise(n, 1, v) for n in (32, 64, 128, 256, 512, 1024) for v in (1, 2, 4, 8)]
+    expected: dict[Schedule, float] = {s: 1.0 if s.vector > 1 else 9.0 for s in space}
+    first = ordered(space[1:], {space[0]: 1.0}, 4, expected)
+    assert all(isinstance(s, Rowwise) and s.vector > 1 for s in first[:18])
+
+
+def test_schedules_of_earlier_versions_are_recalled(softmax: Task) -> None:
+    best = render(schedules(softmax.graph, DEVICE)[0])
+    older = best.replace(", kahan=0", "")
+    assert older != best
+    assert [p.schedule for p in tuned_before(softmax, DEVICE, [older, "nonsense"])] == [best]
