@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import mlx.core as mx
 
-from benchmarks.suite.search import choose_schedule
+from benchmarks.models.screening import choose_schedule
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region

@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--dtype", default="f16,bf16,f32", help="dtypes, comma-separated")
     run.add_argument("--only", default="", help="workload names, comma-separated")
     run.add_argument("--set", choices=SETS, default="suite", help="which workloads")
-    run.add_argument("--schedules", type=int, default=SCHEDULES, help="tried for each region")
+    run.add_argument("--schedules", type=int, default=SCHEDULES, help="candidates for each region")
     run.add_argument("--seed", type=int, default=0, help="seeds inputs and orders")
     run.add_argument("--out", type=Path, default=Path("benchmarks/results/suite.json"))
     run.set_defaults(command=_run)

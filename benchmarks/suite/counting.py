@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.suite.search import capture, random_input
+from benchmarks.suite.drawing import random_input
+from benchmarks.suite.search import capture
 from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph.dtype import Dtype

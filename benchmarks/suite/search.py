@@ -1,36 +1,46 @@
-"""The offline search for one workload on one GPU: plan, lower, compile, check, choose."""
+"""The search of one workload, by the engine and with the judge that `kernelwright search` has."""
 
 import re
-import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import mlx.core as mx
-import numpy as np
 
-from benchmarks.suite.check import Check
+from benchmarks.suite.drawing import mlx_dtype
 from benchmarks.suite.result import ScheduleResult
 from benchmarks.suite.workload import Function, Workload
 from kernelwright import ir
-from kernelwright.errors import DeviceError, KernelwrightError
-from kernelwright.evaluator.inputs.value_domain import domains_of
-from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
+from kernelwright.campaign.event import CandidateJudged, Event
+from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.planning.given_graph import captured_graphs
+from kernelwright.errors import DeviceError
+from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.trace.stitch import stitch
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.base import Device, DeviceInfo
 from kernelwright.metal.device.execution import MlxExecutable
+from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import Schedule
+from kernelwright.metal.schedule import Schedule, parse
 from kernelwright.plan import partition
 from kernelwright.plan.mlx.quantized_product import unpack_products
+from kernelwright.search.priority import SecondsToSave
+from kernelwright.store import KernelStore
 
-SCHEDULES = 24
-"""Schedules tried per region unless told, in the order in which the coder would try them."""
-_SCREEN_SAMPLES = 5
-_SCREEN_LAUNCHES = 16
-_ROTATION_BYTES, _MOST_COPIES = 256 << 20, 8
-"""Inputs take turns over more bytes than any last-level cache holds."""
+SCHEDULES = SearchSpec().candidates_per_task
+"""Candidates tried for each region unless told, as many as `kernelwright search` tries."""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What the engine found for a workload: its champions, and all that it tried."""
+
+    graph: Graph
+    champions: Mapping[ir.Region, Program]
+    schedules: tuple[ScheduleResult, ...]
 
 
 @dataclass(frozen=True)
@@ -49,19 +59,71 @@ class Found:
 
 
 def search(
-    workload: Workload, dtype: Dtype, device: Device, most_schedules: int = SCHEDULES
-) -> Found:
-    """Find the fastest stitched function that the offline planner and coder give."""
-    graph = unpack_products(capture(workload, dtype), device.info.name)
-    regions = tuple(partition(graph))
-    chosen: dict[ir.Region, MlxExecutable] = {}
-    results: list[ScheduleResult] = []
-    for number, region in enumerate(regions):
-        best, tried = choose_schedule(region.extract(), number, device, most_schedules)
-        results.extend(tried)
-        if best is not None:
-            chosen[region] = best
-    return _found(graph, chosen, results)
+    workload: Workload, dtype: Dtype, device: DeviceInfo, most_schedules: int = SCHEDULES
+) -> Searched:
+    """Let the engine search a workload in a store of its own; every champion is confirmed."""
+    graph = unpack_products(capture(workload, dtype), device.name)
+    spec = SearchSpec(name=workload.name, device=device.name, candidates_per_task=most_schedules)
+    judged: list[CandidateJudged] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, CandidateJudged):
+            judged.append(event)
+
+    with TemporaryDirectory() as folder, KernelStore(str(Path(folder) / "suite.db")) as store:
+        engine = Engine(
+            store,
+            spec,
+            offline_team(),
+            judges_on(device.name, store),
+            RunSettings(listen=listen, order=SecondsToSave()),
+        )
+        report = engine.run(captured_graphs({workload.name: graph}, "the suite"))
+        return _searched(graph, report, judged, store)
+
+
+def _searched(
+    graph: Graph, report: SearchReport, judged: Sequence[CandidateJudged], store: KernelStore
+) -> Searched:
+    """Read what each region's task has tried, and its champion, from the store."""
+    chosen = {task.task_id: task.champion_id for task in report.tasks}
+    champions: dict[ir.Region, Program] = {}
+    rows: list[ScheduleResult] = []
+    for number, region in enumerate(partition(graph)):
+        extracted = region.extract()
+        task_id = extracted.fingerprint
+        for event in judged if task_id in chosen else ():
+            if event.task_id == task_id:
+                is_chosen = event.candidate_id == chosen[task_id]
+                rows.append(_row(number, ir.operation(extracted), event, store, is_chosen))
+        if (champion := chosen.get(task_id)) is not None:
+            champions[region] = store.show(champion).program
+    return Searched(graph, champions, tuple(rows))
+
+
+def _row(
+    number: int, operation: str, event: CandidateJudged, store: KernelStore, is_chosen: bool
+) -> ScheduleResult:
+    candidate = store.show(event.candidate_id).candidate
+    rank = event.rank
+    return ScheduleResult(
+        region=number,
+        operation=operation,
+        schedule=str(parse(candidate.schedule)) if candidate.schedule else candidate.idea,
+        measured_us=rank.value if rank and rank.kind == "measured" else None,
+        predicted_us=rank.value if rank and rank.kind == "predicted" else None,
+        problem="" if rank else event.summary[:500],
+        is_chosen=is_chosen,
+    )
+
+
+def build(searched: Searched, device: Device) -> Found:
+    """Put champions into the workload's graph."""
+    chosen = {
+        region: _compiled(program, region.extract(), device)
+        for region, program in searched.champions.items()
+    }
+    return _found(searched.graph, chosen, searched.schedules)
 
 
 def rebuild(
@@ -75,10 +137,7 @@ def rebuild(
         extracted = region.extract()
         for schedule in schedules(extracted, device.info) if number in names else ():
             if is_named(schedule, names[number]):
-                built = _build(extracted, schedule, device)
-                if isinstance(built, str):
-                    raise DeviceError(built)
-                chosen[region] = built
+                chosen[region] = _compiled(lower(extracted, schedule), extracted, device)
     return _found(graph, chosen, results)
 
 
@@ -89,6 +148,13 @@ def is_named(schedule: Schedule, text: str) -> bool:
         str(getattr(schedule, field.name)) == given.get(field.name, str(field.default))
         for field in fields(schedule)
     )
+
+
+def _compiled(program: Program, graph: Graph, device: Device) -> MlxExecutable:
+    executable = device.compile(program.bind(graph.input_types))
+    if not isinstance(executable, MlxExecutable):
+        raise DeviceError(f"the {device.info.name} device measures no time; use metal or cuda.")
+    return executable
 
 
 def _found(
@@ -106,96 +172,7 @@ def _found(
 
 def capture(workload: Workload, dtype: Dtype) -> Graph:
     """Trace a workload; its inputs are never materialised."""
-    zeros = [mx.broadcast_to(mx.array(0, dtype=_mlx(t)), t.shape) for t in workload.types(dtype)]
+    zeros = [
+        mx.broadcast_to(mx.array(0, dtype=mlx_dtype(t)), t.shape) for t in workload.types(dtype)
+    ]
     return ir.gather_attention(ir.canonicalize(ir.capture(workload.function, *zeros)))
-
-
-def choose_schedule(
-    graph: Graph, number: int, device: Device, most_schedules: int
-) -> tuple[MlxExecutable | None, list[ScheduleResult]]:
-    """Return a region's fastest kernel that agrees with MLX, and what came of each schedule."""
-    operation = ir.operation(graph)
-    try:
-        wanted = schedules(graph, device.info)[:most_schedules]
-    except KernelwrightError as e:
-        failed = ScheduleResult(region=number, operation=operation, schedule="", problem=str(e))
-        return None, [failed]
-    nbytes = max(sum(t.nbytes for t in graph.input_types), 1)
-    rotating = [
-        random_inputs(graph, 100 * copy)
-        for copy in range(min(max(_ROTATION_BYTES // nbytes, 1), _MOST_COPIES))
-    ]
-    inputs = rotating[0]
-    expected = ir.interpret(graph, *inputs)
-    mx.eval(rotating, expected)
-    with ThreadPoolExecutor() as pool:
-        built = list(pool.map(lambda s: _build(graph, s, device), wanted))
-    check = Check(graph, inputs, expected)
-    results, best, best_us = [], None, float("inf")
-    for schedule, executable in zip(wanted, built, strict=True):
-        row = ScheduleResult(region=number, operation=operation, schedule=str(schedule))
-        if isinstance(executable, str):
-            results.append(row.model_copy(update={"problem": executable}))
-            continue
-        problem = check.problem(executable)
-        if problem:
-            results.append(row.model_copy(update={"problem": problem}))
-            continue
-        measured_us = _screen(executable, rotating)
-        results.append(row.model_copy(update={"measured_us": measured_us}))
-        if measured_us < best_us:
-            best, best_us = executable, measured_us
-    return best, [
-        r.model_copy(update={"is_chosen": r.measured_us == best_us}) if not r.problem else r
-        for r in results
-    ]
-
-
-def _build(graph: Graph, schedule: Schedule, device: Device) -> MlxExecutable | str:
-    try:
-        executable = device.compile(lower(graph, schedule).bind(graph.input_types))
-    except KernelwrightError as e:
-        return str(e)[:500]
-    assert isinstance(executable, MlxExecutable)
-    return executable
-
-
-def _screen(executable: MlxExecutable, rotating: Sequence[Sequence[mx.array]]) -> float:
-    """Time a schedule alone: the best of a few samples of several launches, in microseconds."""
-    times = []
-    run = mx.compile(lambda *arrays: tuple(executable.graph(arrays)))
-    for sample in range(_SCREEN_SAMPLES + 1):
-        # As launches are timed later: those of one evaluation may run side by side, which flatters
-        # kernels of few threads.
-        turns = [[run(*i) for i in rotating] for _ in range(-(-_SCREEN_LAUNCHES // len(rotating)))]
-        began = time.perf_counter()
-        for turn in turns:
-            mx.async_eval(turn)  # type: ignore[no-untyped-call]
-        mx.synchronize()
-        if sample:
-            times.append((time.perf_counter() - began) / len(turns) / len(rotating) * 1e6)
-    return float(np.min(times))
-
-
-def random_inputs(graph: Graph, seed: int) -> list[mx.array]:
-    """Draw inputs of a region; what it takes a root or a logarithm of is positive."""
-    drawn = zip(graph.input_types, domains_of(graph), strict=True)
-    return [
-        mx.abs(array) + 0.01 if domain.is_positive and type_.dtype.is_float else array
-        for place, (type_, domain) in enumerate(drawn)
-        for array in [random_input(type_, seed + place)]
-    ]
-
-
-def random_input(type_: TensorType, seed: int) -> mx.array:
-    """Draw one input of a region."""
-    key = mx.random.key(seed)
-    if type_.dtype.is_float:
-        return mx.random.normal(type_.shape, scale=0.5, key=key).astype(_mlx(type_))
-    # Small integers are valid indices, digits and flags alike.
-    return mx.random.randint(0, 2, type_.shape, key=key).astype(_mlx(type_))
-
-
-def _mlx(type_: TensorType) -> mx.Dtype:
-    found: mx.Dtype = getattr(mx, "bool_" if type_.dtype is Dtype.BOOL else type_.dtype.value)
-    return found

@@ -1,8 +1,8 @@
-"""The suite's own check judges what is a number in both answers."""
+"""The probe's own check judges what is a number in both answers."""
 
 import numpy as np
 
-from benchmarks.suite.check import relative_error
+from benchmarks.models.check import relative_error
 
 
 def test_what_is_no_number_is_not_judged() -> None:
