@@ -137,8 +137,9 @@ class Conditions(Record):
     """The bandwidth that a plain kernel reached, reads and writes counted."""
     floor_ns: float
     """What a launch takes that does nothing."""
-    noise: float
-    """Robust spread of the log ratios of equals (A/A), which widens the bar."""
+    noise: float | None
+    """Robust spread of the log ratios of equals (A/A), which widens the bar; None where a race only
+    ordered candidates."""
     rejected_blocks: int = 0
     """Blocks thrown away because the machine changed its speed meanwhile."""
 

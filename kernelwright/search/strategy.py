@@ -11,7 +11,6 @@ from kernelwright.plural import counted
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.task_search import TaskSearch
 
-
 _OPENING = 1
 
 

@@ -42,7 +42,8 @@ class Race:
     """The baseline that counts."""
     candidate_ns: float = 0.0
     """Median time of a launch beside the fastest baseline."""
-    aa_spread: float = 0.0
+    aa_spread: float | None = None
+    """None where it was not asked for."""
     floor_ns: float = 0.0
     rejected_blocks: int = 0
 
@@ -57,15 +58,19 @@ def race(
     reverse: bool = False,
     seed: int = 0,
     proves: bool = True,
+    screens: bool = False,
 ) -> Race:
     """Time a candidate against every baseline and say whether it beats the fastest.
 
     `tried` counts the candidates of the search up to this one: the more there were, the more
     proof is asked for, on blocks that no decision has seen before. Without `proves` those are
-    not taken, and nothing is said to be faster.
+    not taken, and nothing is said to be faster. One that only `screens` ends as soon as the
+    statistics let it, and does not ask what equals differ by: it orders candidates.
     """
+    assert not (proves and screens)
     random = np.random.default_rng(seed)
-    screen = laboratory.measure(Order(plan.pairs, twins=TWINS, reverse=reverse))
+    twins = 0 if screens else TWINS
+    screen = laboratory.measure(Order(plan.pairs, twins=twins, reverse=reverse, screens=screens))
     if refused := _refuse(screen, plan, roofline, judge):
         return refused
     intervals = {
@@ -73,13 +78,13 @@ def race(
         for name, comparison in screen.comparisons.items()
     }
     fastest = min(intervals, key=lambda name: intervals[name].ratio)
-    aa_spread = spread(screen.noise)
+    aa_spread = spread(screen.noise) if twins else None
     speedups = tuple(speedup_of(name, interval) for name, interval in intervals.items())
-    bar = bar_for(plan, tried, aa_spread)
+    bar = bar_for(plan, tried, aa_spread or 0.0)
     outcome = Race(
         Status.CORRECT,
         False,
-        _words(fastest, screen, intervals[fastest].ratio, bar.margin),
+        _words(fastest, screen, intervals[fastest].ratio, bar.margin, is_least=screens),
         speedups,
         _samples(screen, fastest),
         fastest,
@@ -135,11 +140,13 @@ def _is_same(outputs: Sequence[Array], others: Sequence[Array]) -> bool:
     return len(outputs) == len(others) and all(map(same_bytes, outputs, others))
 
 
-def _words(fastest: str, measured: Measurements, ratio: float, margin: float) -> str:
+def _words(
+    fastest: str, measured: Measurements, ratio: float, margin: float, *, is_least: bool
+) -> str:
     candidate_ns = float(np.median(measured.comparisons[fastest].candidate_ns))
     words = (
         f"{candidate_ns / 1e3:.3g} us, {ratio:.3g}x the speed of {fastest}, the fastest baseline; "
-        f"{1 + margin:.3g}x is asked for"
+        f"{1 + margin:.3g}x {'at least ' if is_least else ''}is asked for"
     )
     if candidate_ns < _LAUNCH_BOUND * measured.floor_ns:
         words += f"; launch-bound (an empty launch takes {measured.floor_ns / 1e3:.3g} us)"

@@ -37,9 +37,17 @@ class Track:
     tried: int
     """Candidates tried on the task so far, this one included."""
 
-    def screen(self, trial: Trial, cases: TimingCases, *, proves: bool) -> Outcome | str:
-        """Race against every baseline; return why there is none where MLX cannot compute it."""
-        return self._race(trial, cases, tried=self.tried, proves=proves)
+    def screen(self, trial: Trial, cases: TimingCases) -> Outcome | str:
+        """Race to be ordered among candidates; return why not where MLX cannot compute it."""
+        return self._race(trial, cases, tried=self.tried, proves=False, screens=True)
+
+    def compare(self, trial: Trial, cases: TimingCases) -> Outcome | str:
+        """Race against every baseline in full, and prove nothing."""
+        return self._race(trial, cases, tried=self.tried, proves=False)
+
+    def prove(self, trial: Trial, cases: TimingCases) -> Outcome | str:
+        """Race against every baseline, and once more against the fastest for a proof."""
+        return self._race(trial, cases, tried=self.tried, proves=True)
 
     def confirm(self, trial: Trial, cases: TimingCases) -> Outcome | str:
         """Race once more, the baseline first; one look, so no correction for many."""
@@ -53,6 +61,7 @@ class Track:
         tried: int,
         proves: bool,
         reverse: bool = False,
+        screens: bool = False,
     ) -> Outcome | str:
         seed = int.from_bytes(cases.secret.encode()[:6], "little") + reverse
         laboratory = open_laboratory(trial, cases, seed)
@@ -67,6 +76,7 @@ class Track:
             reverse=reverse,
             seed=seed,
             proves=proves,
+            screens=screens,
         )
         return Outcome(found, laboratory.bytes_per_s)
 

@@ -18,6 +18,11 @@ _FEWEST_BLOCKS = 12
 BLOCKS_A_TWIN = 3
 _LAST_SHARE = 0.5
 """Of the outputs that are looked at, those of a sample's last launch."""
+_LOOK = 6
+"""Blocks of a screening after which what is decided is decided: six of one baseline that are all
+apart from six of another come about by chance in 1 of 924 orders."""
+_HOPELESS = 0.9
+"""Of the speed of a baseline: a candidate slower in every block of the look needs no more."""
 _MOST_REJECTED = 3
 """Blocks that may be thrown away for each that is kept before the machine is too restless."""
 
@@ -82,6 +87,14 @@ class Comparison:
         """Log ratios of the blocks, above 0 where the candidate is faster."""
         return log_ratios(self.candidate_ns, self.baseline_ns)
 
+    def followed_by(self, later: "Comparison") -> "Comparison":
+        """Join with blocks that were taken later."""
+        return Comparison(
+            self.candidate_ns + later.candidate_ns,
+            self.baseline_ns + later.baseline_ns,
+            self.rejected_blocks + later.rejected_blocks,
+        )
+
 
 @dataclass
 class Session:
@@ -96,11 +109,18 @@ class Session:
     """Samples chosen for a look so far, of which `observed` keeps an even draw."""
     _next_slot: dict[str, int] = field(default_factory=dict)
     _canary_ns: list[float] = field(default_factory=list)
+    _counts: dict[str, int] = field(default_factory=dict)
+    """Launches of a sample, by arm; twins of a baseline are one to this."""
 
     def repeats(self, arm: Arm) -> int:
         """Return how many launches make a sample long enough, after warming the arm up."""
         for _ in range(self.plan.warmups):
             self._time(arm, 1)
+        if arm.name not in self._counts:
+            self._counts[arm.name] = self._count(arm)
+        return self._counts[arm.name]
+
+    def _count(self, arm: Arm) -> int:
         count = 1
         while count < self.plan.maximum_repeats:
             if self._time(arm, count) * count >= self.plan.minimum_sample_s * 1e9:
@@ -195,12 +215,29 @@ class Session:
             b for b in self.bench.baselines if not order.baselines or b.name in order.baselines
         ]
         noise = np.array([self._compare_with_a_twin() for _ in range(order.twins)])
-        comparisons = {
-            b.name: self.compare(self.bench.candidate, b, order.blocks, reverse=order.reverse)
-            for b in chosen
-        }
+        if order.screens:
+            comparisons = self._screen(chosen, order)
+        else:
+            comparisons = {b.name: self._compare_with(b, order.blocks, order) for b in chosen}
         observed, self.observed, self._chosen = tuple(self.observed), [], 0
         return Measurements(comparisons, noise, self._floor_ns(), observed)
+
+    def _screen(self, chosen: Sequence[Arm], order: "Order") -> dict[str, Comparison]:
+        """Take a few blocks of each baseline, and the others of those that may be the fastest."""
+        first = min(_LOOK, order.blocks)
+        looks = {b.name: self._compare_with(b, first, order) for b in chosen}
+        if any(look.ratios.max() < np.log(_HOPELESS) for look in looks.values()):
+            return looks
+        least = min(look.ratios.max() for look in looks.values())
+        for baseline in chosen:
+            look = looks[baseline.name]
+            if look.ratios.min() <= least and order.blocks > first:
+                more = self._compare_with(baseline, order.blocks - first, order)
+                looks[baseline.name] = look.followed_by(more)
+        return looks
+
+    def _compare_with(self, baseline: Arm, blocks: int, order: "Order") -> Comparison:
+        return self.compare(self.bench.candidate, baseline, blocks, reverse=order.reverse)
 
     def _compare_with_a_twin(self) -> float:
         """Return the log ratio of equals: what another place in memory makes of a baseline.
@@ -225,6 +262,9 @@ class Order:
     twins: int = 0
     """Twins of a baseline to set against it."""
     reverse: bool = False
+    screens: bool = False
+    """True where a few blocks do for baselines that cannot be the fastest, and for candidates that
+    cannot be as fast as one: it orders candidates, and proves nothing."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ def _measure(context: Context) -> str:
     verdict = context.verdict
     track = Track(context.config, context.info, context.tried)
     cases = context.cases.timing(context.task)
-    outcome = track.screen(context.trial, cases, proves=context.wants(Stage.CONFIRMATION))
+    race = track.prove if context.wants(Stage.CONFIRMATION) else track.screen
+    outcome = race(context.trial, cases)
     if isinstance(outcome, str):
         verdict.is_faster = False
         return f"not timed, for MLX itself cannot compute this here: {outcome}"

@@ -16,8 +16,8 @@ from kernelwright.metal.perf.residency import SIMD_WIDTH
 from kernelwright.metal.perf.traffic import SECTOR_BYTES
 from kernelwright.metal.perf.work import Array, Work
 from kernelwright.metal.schedule import (
-    Columnwise,
     ColumnSplit,
+    Columnwise,
     Elementwise,
     Rowwise,
     Scan,

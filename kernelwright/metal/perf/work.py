@@ -109,23 +109,29 @@ def _cone(graph: Graph, made_by: Mapping[ValueId, int], roots: Collection[int]) 
     while waiting:
         for value in graph.nodes[waiting.pop()].inputs:
             i = made_by.get(value)
-            if i is None or i in found:
-                continue
-            if op_named(graph.nodes[i].op).kind is Kind.REDUCTION and graph.nodes[i].op != "softmax":
-                continue
-            found.add(i)
-            waiting.append(i)
+            if i is not None and i not in found and not _is_done_before(graph.nodes[i].op):
+                found.add(i)
+                waiting.append(i)
     return frozenset(found)
 
 
+def _is_done_before(op: str) -> bool:
+    """Say whether a walk finds the op's result; a softmax has one for each element to compute."""
+    return op_named(op).kind is Kind.REDUCTION and op != "softmax"
+
+
 def _floats(graph: Graph, indices: Collection[int]) -> int:
-    calls = [(op_named(graph.nodes[i].op), Call.of(graph, graph.nodes[i])) for i in indices]
-    return sum(op.flops(call) for op, call in calls if not _is_special(op))
+    return sum(op.flops(call) for op, call in _calls(graph, indices) if not _is_special(op))
 
 
 def _specials(graph: Graph, indices: Collection[int]) -> int:
-    calls = [(op_named(graph.nodes[i].op), Call.of(graph, graph.nodes[i])) for i in indices]
-    return sum(op.flops(call) // max(op.flops_per_element, 1) for op, call in calls if _is_special(op))
+    special = [(op, call) for op, call in _calls(graph, indices) if _is_special(op)]
+    return sum(op.flops(call) // max(op.flops_per_element, 1) for op, call in special)
+
+
+def _calls(graph: Graph, indices: Collection[int]) -> list[tuple[Op, Call]]:
+    nodes = [graph.nodes[i] for i in indices]
+    return [(op_named(node.op), Call.of(graph, node)) for node in nodes]
 
 
 def _is_special(op: Op) -> bool:

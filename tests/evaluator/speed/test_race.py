@@ -123,7 +123,7 @@ def test_launches_with_the_same_bits_are_judged_once() -> None:
     machine = Machine(Noise(), np.random.default_rng(0))
     candidate = SyntheticArm(machine, "candidate", steady(70_000), right_answer, slots=2)
     session = Session(
-        bench_of(machine, candidate, {"compile": steady(100_000)}), PLAN, np.random.default_rng(1)
+        bench_of(machine, candidate, {"compile": steady(100_000)}), PLAN, np.random.default_rng(2)
     )
     judged: list[tuple[int, bytes]] = []
 
@@ -133,3 +133,47 @@ def test_launches_with_the_same_bits_are_judged_once() -> None:
 
     race(session, PLAN, ROOFLINE, judge, proves=False)
     assert len(judged) == len(set(judged)) == 2
+
+
+def screened(cost: Cost, *, screens: bool, seed: int = 0) -> tuple[Race, float]:
+    """Race a candidate that nobody is to promote; return the seconds of the machine's time too."""
+    machine = Machine(Noise(), np.random.default_rng(seed))
+    candidate = SyntheticArm(machine, "candidate", cost)
+    costs = {"eager": steady(900_000), "compile": steady(390_000), "fast": steady(400_000)}
+    session = Session(bench_of(machine, candidate, costs), PLAN, np.random.default_rng(seed + 1))
+    found = race(session, PLAN, ROOFLINE, judge_answer, seed=seed, proves=False, screens=screens)
+    return found, machine.time_s
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "most"), [(139_000, 0.5), (380_000, 0.6), (800_000, 0.3), (20_000_000, 0.3)]
+)
+def test_a_screening_takes_a_part_of_the_time_of_a_full_comparison(
+    nanoseconds: float, most: float
+) -> None:
+    _, full_s = screened(steady(nanoseconds), screens=False)
+    _, screened_s = screened(steady(nanoseconds), screens=True)
+    assert screened_s < most * full_s
+
+
+@pytest.mark.parametrize("nanoseconds", [139_000, 380_000, 800_000])
+def test_a_screening_finds_what_a_full_comparison_does(nanoseconds: float) -> None:
+    for seed in range(5):
+        full, _ = screened(steady(nanoseconds), screens=False, seed=seed)
+        quick, _ = screened(steady(nanoseconds), screens=True, seed=seed)
+        assert quick.candidate_ns == pytest.approx(full.candidate_ns, rel=0.03)
+        assert min(s.ratio for s in quick.speedups) == pytest.approx(
+            min(s.ratio for s in full.speedups), rel=0.03
+        )
+
+
+def test_of_two_baselines_that_may_be_the_fastest_each_is_timed_in_full() -> None:
+    found, _ = screened(steady(139_000), screens=True)
+    blocks = {s.arm: len(s.nanoseconds) for s in found.samples}
+    assert (blocks["eager"], blocks["compile"], blocks["fast"]) == (6, PLAN.pairs, PLAN.pairs)
+
+
+def test_a_screening_proves_nothing() -> None:
+    found, _ = screened(steady(139_000), screens=True)
+    assert not found.is_faster
+    assert "at least is asked for" in found.summary
