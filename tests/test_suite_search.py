@@ -1,7 +1,5 @@
 """The suite's numbers come from the product's own engine and its confirmed champions."""
 
-from collections.abc import Iterator
-
 import mlx.core as mx
 import pytest
 
@@ -54,10 +52,10 @@ class QuickJudge:
 
 
 @pytest.fixture
-def searched(monkeypatch: pytest.MonkeyPatch) -> Iterator[suite.Searched]:
+def searched(monkeypatch: pytest.MonkeyPatch) -> suite.Searched:
     judge = QuickJudge()
     monkeypatch.setattr(suite, "judges_on", lambda device, store: lambda: judge)
-    yield suite.search(SOFTMAX, Dtype.FLOAT16, INFO, 3)
+    return suite.search(SOFTMAX, Dtype.FLOAT16, INFO, 3)
 
 
 def test_a_workload_takes_what_the_engine_has_confirmed(searched: suite.Searched) -> None:

@@ -47,10 +47,16 @@ def swiglu(x: mx.array, y: mx.array) -> mx.array:
     return x * mx.sigmoid(x) * y
 
 
+def modulate(x: mx.array, y: mx.array, gate: mx.array, scale: mx.array, w: mx.array) -> mx.array:
+    """Gate a residual into a block of a diffusion transformer, normalise and modulate it."""
+    return mx.fast.rms_norm(x + gate * y, w, 1e-6) * (1 + scale)
+
+
 _TASKS: dict[str, tuple[Callable[..., mx.array], int, int]] = {
     "softmax": (softmax, 1, 0),
     "residual_rms_norm": (residual_rms_norm, 2, 1),
     "swiglu": (swiglu, 2, 0),
+    "modulate": (modulate, 4, 1),
 }
 """A function with its number of matrices and of vectors."""
 
