@@ -39,7 +39,7 @@ from kernelwright.search.play import (
 )
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.spec import SearchSpec
-from kernelwright.search.strategy import Enough, Later, Team, opening_or
+from kernelwright.search.strategy import Enough, Later, Team, paced
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.search.tunables import tuned
 
@@ -144,7 +144,7 @@ class BanditStrategy:
                 # Counted here, where nothing else changes the pursuit.
                 play.thinking = self._pool.submit(self._ask, move, pursuit, self._count(pursuit))
                 return Later()
-            count = opening_or(self._count(pursuit), pursuit)
+            count = paced(self._count(pursuit), pursuit)
             room = min(count, self._free_room(play, pursuit))
             if batch := self._fresh(self._tuned(play, pursuit), pursuit)[:room]:
                 return take(play, batch)

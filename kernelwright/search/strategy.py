@@ -11,16 +11,14 @@ from kernelwright.plural import counted
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.task_search import TaskSearch
 
-_OPENING = 1
 
-
-def opening_or(count: int, pursuit: TaskSearch) -> int:
+def paced(count: int, pursuit: TaskSearch) -> int:
     """Return how many programs that cost nothing to write may be in a task's next batch.
 
-    The first is judged before others are proposed: whether the next evaluation is worth more here
-    or on another task depends on its verdict.
+    Batches grow with what was tried: 1, 1, 2, 4. Whether the next evaluation is worth more here or
+    on another task depends on the verdicts on the first.
     """
-    return count if pursuit.proposals() else min(count, _OPENING)
+    return min(count, max(len(pursuit.proposals()), 1))
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class RepairThenWrite:
             return repaired
         if pursuit.since_best >= self._spec.patience:
             return Enough(f"no gain in the last {pursuit.since_best} correct candidates")
-        count = opening_or(min(room, self._spec.batch), pursuit)
+        count = paced(min(room, self._spec.batch), pursuit)
         written = self._recalled(pursuit)
         # The coder does not know what is in flight, and proposes that first.
         wanted = count + len(pursuit.in_flight)

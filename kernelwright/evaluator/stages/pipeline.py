@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 
 from kernelwright.evaluator.stages.allclose import Allclose
 from kernelwright.evaluator.stages.compilation import Compilation
@@ -36,15 +35,15 @@ PIPELINE: tuple[PipelineStage, ...] = (
 def run_pipeline(context: Context, pipeline: Sequence[PipelineStage] = PIPELINE) -> None:
     """Put a program through the stages that its config asks for.
 
-    Neighbours that use the device have it to themselves together; what else they need is done
-    before.
+    Neighbours that use the device have it to themselves together, up to one that pauses; what else
+    they need is done before.
 
     Raises:
         Failure: a stage refused the program.
         DeviceError: the machine failed, so that there is no verdict.
     """
     wanted = [stage for stage in pipeline if context.wants(stage.name)]
-    groups = [tuple(group) for _, group in groupby(wanted, key=lambda stage: stage.uses_device)]
+    groups = _groups(wanted)
     last = max((i for i, group in enumerate(groups) if group[0].uses_device), default=0)
     for number, group in enumerate(groups):
         if not group[0].uses_device:
@@ -57,6 +56,15 @@ def run_pipeline(context: Context, pipeline: Sequence[PipelineStage] = PIPELINE)
         with _device_held(context, is_last=number == last):
             for stage in group:
                 _run(context, stage)
+
+
+def _groups(stages: Sequence[PipelineStage]) -> list[list[PipelineStage]]:
+    groups: list[list[PipelineStage]] = []
+    for stage in stages:
+        if stage.pauses or not groups or groups[-1][0].uses_device != stage.uses_device:
+            groups.append([])
+        groups[-1].append(stage)
+    return groups
 
 
 def _run(context: Context, stage: PipelineStage) -> None:

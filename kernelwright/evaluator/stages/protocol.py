@@ -96,6 +96,9 @@ class PipelineStage(Protocol):
     uses_device: ClassVar[bool] = False
     """True where the stage runs on the device, which it must not share meanwhile."""
 
+    pauses: ClassVar[bool] = False
+    """True where the device is left to others while the stage is prepared."""
+
     def prepare(self, context: Context) -> None:
         """Do on the host what a stage on the device would otherwise keep the device waiting for."""
         return
