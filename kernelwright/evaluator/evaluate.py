@@ -78,9 +78,8 @@ class Evaluator:
         self._workers.close()
 
     def start_over(self, config: EvaluatorConfig) -> None:
-        """Judge under another config, on cases of its own, in the same worker."""
-        self.config, self.regressions = config, []
-        self._suites, self._quarantined = SuiteCache(), {}
+        """Judge under a config whose secret draws other cases, in the same worker."""
+        self.config, self.regressions, self._quarantined = config, [], {}
 
     @property
     def processes(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign.execution.device_lock import sole_worker
-from kernelwright.campaign.fleet.job_judge import EvaluatorJobJudge
+from kernelwright.campaign.fleet.job_judge import job_judges_on
 from kernelwright.campaign.fleet.worker import Worker
 from kernelwright.errors import InputError
 from kernelwright.metal.device.registry import default_device
@@ -32,7 +32,8 @@ def worker(
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Candidates at once; a device that measures takes one.")
+        int,
+        typer.Option(min=1, help="Candidates at once; on a GPU one is timed, on a Mac one alone."),
     ] = 1,
 ) -> None:
     """Take jobs for this machine's chip from the queue until Ctrl-C; what runs then is finished."""
@@ -47,7 +48,7 @@ def worker(
     with sole_worker(chosen), KernelStore(database) as store:
         Worker(
             store,
-            lambda: EvaluatorJobJudge(chosen),
-            jobs=jobs if chosen == "simulator" else 1,
+            job_judges_on(chosen),
+            jobs=jobs,
             say=lambda sentence: printed.print(sentence, highlight=False, markup=False),
         ).run()

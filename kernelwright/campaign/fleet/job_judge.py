@@ -7,6 +7,7 @@ from kernelwright.campaign.execution.device_lock import turn_on
 from kernelwright.campaign.fleet.job import AnyCase, FleetJob
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 
 
@@ -34,14 +35,20 @@ class JobJudge(Protocol):
 MakeJobJudge = Callable[[], JobJudge]
 
 
+def job_judges_on(device: DeviceName) -> "Callable[[], EvaluatorJobJudge]":
+    """Return what makes judges for a worker; they build each task's cases once, for all of them."""
+    suites = SuiteCache()
+    return lambda: EvaluatorJobJudge(device, suites)
+
+
 class EvaluatorJobJudge:
     """Keeps one evaluator warm; a job of another campaign brings another secret."""
 
-    def __init__(self, device: DeviceName) -> None:
+    def __init__(self, device: DeviceName, suites: SuiteCache) -> None:
         self._device = device
         self._is_over = False
         self._evaluator = Evaluator(
-            device, turn=lambda: turn_on(self._device, lambda: self._is_over)
+            device, suites=suites, turn=lambda: turn_on(self._device, lambda: self._is_over)
         )
         self._info: DeviceInfo | None = None
 

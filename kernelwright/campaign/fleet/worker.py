@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from pydantic import ValidationError
 
+from kernelwright.campaign.execution.evaluator_pool import judges_at_once
 from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.campaign.execution.retry_policy import Stamina
 from kernelwright.campaign.fleet.job import (
@@ -52,6 +53,8 @@ class Worker:
     ) -> None:
         """Open the device and make the queue where it is missing.
 
+        A GPU that shares memory with the cores takes one job at a time, whatever `jobs` says.
+
         Raises:
             DeviceError: the device does not open.
             InputError: the store is no PostgreSQL.
@@ -64,7 +67,9 @@ class Worker:
         self._stamina = stamina
         self._say = say
         self._idle: queue.SimpleQueue[JobJudge] = queue.SimpleQueue()
-        judges = [make_judge() for _ in range(jobs)]
+        judges = [make_judge()]
+        jobs = judges_at_once(judges[0].info, jobs)
+        judges += [make_judge() for _ in range(jobs - 1)]
         for judge in judges:
             self._idle.put(judge)
         self._judges = judges
