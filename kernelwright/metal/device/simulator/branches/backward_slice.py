@@ -74,6 +74,17 @@ class BackwardSlice:
             pending += self._before(one)
         return found
 
+    def difference(self, one: str, other: str) -> Origins:
+        """Return the numbers that stand behind one of two values alone.
+
+        An extreme of numbers that are computed alike, as a running maximum, waits for none.
+        """
+        found = []
+        for name in (one, other):
+            made = self._function.definitions.get(name)
+            found.append(self.origins(made).numbers if made is not None else set())
+        return Origins(numbers=found[0] ^ found[1])
+
     def _before(self, instruction: Instruction) -> Iterator[Instruction]:
         """Yield what made the operands of an instruction."""
         if instruction.operation in _READS:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.metal.device.simulator.branches.backward_slice import BackwardSlice
-from kernelwright.metal.device.simulator.branches.decision import NONZERO, with_comparisons
+from kernelwright.metal.device.simulator.branches.decision import NONZERO, ORDER, with_comparisons
 from kernelwright.metal.device.simulator.branches.listing import (
     Function,
     Instruction,
@@ -183,7 +183,10 @@ class _Writer:
             self._numbers[key] = len(self.sites)
             place = own or self._nearby(function, instruction)
             one, other = (found[4], found[5]) if found else ("", "")
+            is_known = (one not in taint.names, other not in taint.names)
             origins = self._behind.origins(instruction)
+            if instruction.result.startswith(ORDER) and not any(is_known):
+                origins = self._behind.difference(one, other)
             site = Site(
                 file=place.file,
                 line=place.line,
@@ -194,7 +197,7 @@ class _Writer:
                 loaded=(taint.loaded_from(one), taint.loaded_from(other)),
                 is_special=is_special(function, instruction.result),
                 is_chosen=taint.is_chosen_index(one),
-                is_known=(one not in taint.names, other not in taint.names),
+                is_known=is_known,
                 numbers=tuple(sorted(origins.numbers)),
                 reads_bits=origins.reads_bits,
                 compares=origins.compares,

@@ -217,6 +217,15 @@ def test_what_decides_without_a_condition_is_watched_as_one(body: str, kind: str
     assert [c for c in found if c.kind.startswith(kind) and c.was_true != c.was_false]
 
 
+def test_an_extreme_of_numbers_made_alike_waits_for_none_of_the_text() -> None:
+    alike = "float a = x[i] * 3.5f - 7.25f, b = x[63 - i] * 3.5f - 7.25f; y[i] = metal::max(a, b);"
+    (found,) = _conditions(alike)
+    (apart,) = _conditions("y[i] = metal::max(x[i], x[63 - i] * 3.5f - 7.25f);")
+
+    assert found.numbers == ()
+    assert set(apart.numbers) == {3.5, -7.25}
+
+
 def test_what_is_never_zero_decides_nothing() -> None:
     found = _conditions("y[i] = metal::floor(x[i] + 5.5f) + float((uint(x[i]) + 64u) >> 6);")
 
