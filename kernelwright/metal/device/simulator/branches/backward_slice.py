@@ -51,6 +51,8 @@ class BackwardSlice:
         self._listing, self._function, self._taint = listing, function, taint
         self._writers: dict[str, list[Instruction]] = {}
         for instruction in function.instructions:
+            if instruction.is_fill:
+                continue
             if instruction.operation in ("store", "call", "atomicrmw", "cmpxchg"):
                 for root in self._written_roots(instruction):
                     self._writers.setdefault(root, []).append(instruction)

@@ -1,7 +1,7 @@
 """LLVM's listing of one kernel as blocks of instructions with their places in the text."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +14,8 @@ _LOCATION = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\((.*)\)$")
 _SCOPE = re.compile(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlock(?:File)?)\((.*)\)$")
 _FILE = re.compile(r'^!(\d+) = !DIFile\(filename: "([^"]*)"')
 _FIELD = re.compile(r"(\w+): !?(\d+)")
+_ANNOTATION = re.compile(r", !annotation !(\d+)")
+_FILL = re.compile(r'^!(\d+) = !\{!"auto-init"\}$')
 _MARKS = frozenset(("tail", "musttail", "notail"))
 
 
@@ -38,6 +40,8 @@ class Instruction:
     """What stands after the `=`."""
     debug: int | None
     """Number of its place."""
+    is_fill: bool = False
+    """It puts the compiler's pattern into a variable that the text has not set yet."""
 
     @cached_property
     def operation(self) -> str:
@@ -97,6 +101,7 @@ class Listing:
         self._files: dict[int, str] = {}
         self._scopes: dict[int, dict[str, int]] = {}
         self._locations: dict[int, dict[str, int]] = {}
+        self._fills: set[int] = set()
         self._read_metadata()
         self._read_functions()
 
@@ -125,6 +130,8 @@ class Listing:
                 self._scopes[int(found[1])] = _fields(found[2])
             elif found := _FILE.match(line):
                 self._files[int(found[1])] = found[2]
+            elif found := _FILL.match(line):
+                self._fills.add(int(found[1]))
 
     def _read_functions(self) -> None:
         function: Function | None = None
@@ -149,7 +156,7 @@ class Listing:
                 pending = f"{pending} {line.strip()}" if pending else line
                 if pending.startswith("  switch ") and "]" not in line:
                     continue
-                block.instructions.append(_instruction(first, pending))
+                block.instructions.append(_instruction(first, pending, self._fills))
                 pending = ""
 
 
@@ -167,13 +174,14 @@ def _opened(line: str) -> Function:
     return Function(name, parameters, {label: Block(label)}, int(found[1]) if found else None)
 
 
-def _instruction(number: int, line: str) -> Instruction:
+def _instruction(number: int, line: str, fills: Container[int]) -> Instruction:
     found = _RESULT.match(line)
     text = found[2] if found else line.strip()
-    debug = _DEBUG.search(text)
+    debug, annotation = _DEBUG.search(text), _ANNOTATION.search(text)
     return Instruction(
         number,
         found[1] if found else "",
         text.partition(", !")[0],
         int(debug[1]) if debug else None,
+        annotation is not None and int(annotation[1]) in fills,
     )

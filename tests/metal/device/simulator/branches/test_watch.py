@@ -103,6 +103,16 @@ def test_a_forced_condition_takes_the_other_side_in_every_thread() -> None:
     assert (_run(executable).outputs[0] == 2.0).all()
 
 
+def test_what_fills_a_variable_that_is_not_set_yet_is_no_number_of_the_text() -> None:
+    (found,) = _conditions(
+        "packed_uchar2 v = *(const device packed_uchar2*)(x + i); float s = 0;\n"
+        "for (uint k = 0; k < 2; ++k) s += float(v[k]) * 2.0f;\n"
+        "y[i] = s > 1e9f ? 1.0f : 2.0f;"
+    )
+
+    assert set(found.numbers) == {0.0, 1e9, 2.0}
+
+
 def test_both_sides_are_seen_over_all_threads() -> None:
     (found,) = _conditions("y[i] = x[i] > 31.5f ? 1.0f : 2.0f;")
 
