@@ -12,6 +12,8 @@ from kernelwright.ir import Graph, canonicalize, capture, gather_attention
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.plan import legality, partition
+from tests.ir.op_steps import OpProgram, matrices, op_programs
 from tests.ir.programs import ALL_KINDS, Program, example, programs
 
 DEVICE = DeviceInfo(name="simulator", chip="any", runtime="any", measures_time=False)
@@ -53,3 +55,14 @@ def test_every_random_graph_is_written_or_refused(program: Program, number: int)
         return
     found = schedules(graph, DEVICE)
     assert lower(graph, found[number % len(found)]).kernels
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(op_programs(5), st.integers(0, 1000))
+def test_every_region_of_any_ops_is_written(program: OpProgram, number: int) -> None:
+    for region in partition(graph_of(program, *matrices(0))):
+        assert legality(region).is_legal
+        graph = region.extract()
+        if classify(graph).pattern is not Pattern.NONE:
+            found = schedules(graph, DEVICE)
+            assert lower(graph, found[number % len(found)]).kernels
