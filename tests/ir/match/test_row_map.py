@@ -1,0 +1,54 @@
+"""What each element of a row is made of does not depend on how it is moved there."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.ir import canonicalize, capture
+from kernelwright.ir.match.row_map import Sum
+from kernelwright.ir.naming.idioms.reader import Reader
+
+X = mx.zeros((3, 4))
+Function = Callable[[mx.array], mx.array]
+
+
+def row_of(function: Function) -> list[Sum]:
+    """Return the sums of a row's elements, each by its places in x alone."""
+    with mx.stream(mx.cpu):
+        graph = canonicalize(capture(function, X))
+    return Reader(graph).maps.row(graph.outputs[0])
+
+
+def places(*elements: tuple[int, float]) -> list[Sum]:
+    return [{((0, place),): factor} for place, factor in elements]
+
+
+SWAPPED = places((2, -1.0), (3, -1.0), (0, 1.0), (1, 1.0))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: mx.concatenate([-x[:, 2:], x[:, :2]], axis=-1),
+        lambda x: mx.roll(x, 2, -1) * mx.array([-1.0, -1.0, 1.0, 1.0]),
+        lambda x: mx.stack([-x[:, 2:], x[:, :2]], axis=1).reshape(3, 4),
+        lambda x: x @ -mx.eye(4, k=-2) + x @ mx.eye(4, k=2),
+    ],
+)
+def test_cuts_joins_signs_and_matrices_are_one_map(function: Function) -> None:
+    assert row_of(function) == SWAPPED
+
+
+def test_terms_that_cancel_are_none() -> None:
+    assert row_of(lambda x: x + x[:, ::-1] - x) == places((3, 1.0), (2, 1.0), (1, 1.0), (0, 1.0))
+
+
+def test_products_hold_their_factors_in_one_order() -> None:
+    (first, *_) = row_of(lambda x: x[:, ::-1] * x * 2.0)
+    assert first == {((0, 0), (0, 3)): 2.0}
+
+
+def test_what_is_no_sum_of_products_stands_for_itself() -> None:
+    row = row_of(mx.exp)
+    assert [[place for ((_, place),) in terms] for terms in row] == [[0], [1], [2], [3]]
