@@ -100,8 +100,10 @@ def _selected(values: Sequence[Array], errors: Sequence[Reals | None]) -> Reals:
     kept = np.where(condition, first, second)
     if flip is None:
         return kept
-    apart = np.abs(taken.astype(np.float64) - other) + np.maximum(first, second)
-    apart = np.where(taken == other, np.maximum(first, second), apart)
+    gap = np.abs(taken.astype(np.float64) - other)
+    # An infinite error says that a result may overflow; the other arm may be any number.
+    gap = np.where(np.isinf(gap), ANYTHING, gap)
+    apart = np.where(taken == other, 0.0, gap) + np.maximum(first, second)
     return np.where(flip == 0, kept, apart)
 
 

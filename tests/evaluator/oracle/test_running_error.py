@@ -228,6 +228,25 @@ def test_an_order_that_depends_on_the_rounding_of_what_is_compared_is_not_judged
     assert not passes(one, np.array([2, 1], np.uint32))
 
 
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_threshold_that_rounding_moves_settles_no_infinity_of_the_mask(side: int) -> None:
+    def masked(x: mx.array) -> mx.array:
+        logprobs = x - mx.logsumexp(x, axis=-1, keepdims=True)
+        limit = logprobs.max(axis=-1, keepdims=True) - 3.0
+        return mx.where(logprobs < limit, -mx.inf, logprobs)
+
+    x = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
+    x[0, 5] = np.float32(x[0].max() - 3.0) + side * 2.0**-22
+    reference = case_of(masked, x)
+    found = reference.expected_outputs[0].rounded.copy()
+    other = found.copy()
+    other[0, 5] = -np.inf if np.isfinite(found[0, 5]) else x[0, 5] - np.log(np.exp(x[0]).sum())
+    assert passes(reference, found)
+    assert passes(reference, other)
+    other[3, np.isinf(found[3])] = -9.0
+    assert not passes(reference, other)
+
+
 def test_a_jump_behind_a_sum_depends_on_the_order_of_adding_up() -> None:
     x = np.stack([np.full(300, value, np.float32) for value in (1.1, 0.0, 1.101)])
     one = case_of(lambda x: mx.floor(mx.sum(x, axis=-1)), x, Distribution.TIED)
