@@ -3,15 +3,18 @@
     python -m benchmarks.evaluator cost [--smallest 100000] [--largest 100000000] [--tasks softmax]
 
 The first candidate pays for what a task's candidates share: inputs, and what the oracle says of
-them. The next one is another program for the same task.
+them. The next one is another program for the same task. Processor seconds of this process and its
+workers, which other work on the machine changes little, stand at the end (on Linux).
 """
 
 import argparse
+import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 
 import mlx.core as mx
 
@@ -79,13 +82,15 @@ def _print(name: str, elements: int) -> None:
     task, programs = _task(name, elements)
     config = EvaluatorConfig(secret="cost", through=Stage.CONFIRMATION)
     found: list[tuple[Evaluation, dict[str, float], float]] = []
+    processor_s: list[float] = []
     with Evaluator("simulator", config) as evaluator:
         assert evaluator.info
         for program in programs:
             with _shared_costs() as costs:
-                began = time.perf_counter()
+                began, used = time.perf_counter(), _processor_seconds()
                 evaluation = evaluator.evaluate(task, program)
                 found.append((evaluation, dict(costs), time.perf_counter() - began))
+                processor_s.append(_processor_seconds() - used)
     shape = " ".join(map(str, task.graph.input_types))
     print(f"\n{name} {shape}: {', '.join(e.status.value for e, _, _ in found)}")
     rows: dict[str, list[float]] = defaultdict(list)
@@ -100,8 +105,30 @@ def _print(name: str, elements: int) -> None:
     print(f"  {'seconds':<18}" + "".join(f"{h:>10}" for h in ("first", "next")[: len(found)]))
     for part, seconds in rows.items():
         print(f"  {part:<18}" + "".join(f"{s:10.2f}" for s in seconds))
+    print(f"  {'on processors':<18}" + "".join(f"{s:10.2f}" for s in processor_s))
     # The inputs and references are drawn within stages or between them, on several threads.
     print("  (inputs and references are thread seconds, within the stages that ask for them)")
+
+
+def _processor_seconds() -> float:
+    """Return what this process and those below it have used so far; 0 where /proc has none."""
+    parents, used = dict[int, int](), dict[int, float]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        # Of the process itself and of its children that have ended, see proc_pid_stat(5).
+        number = int(path.parent.name)
+        parents[number] = int(fields[1])
+        used[number] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return sum(s for number, s in used.items() if _stands_below(number, os.getpid(), parents))
+
+
+def _stands_below(number: int, ancestor: int, parents: Mapping[int, int]) -> bool:
+    while number != ancestor and number in parents:
+        number = parents[number]
+    return number == ancestor
 
 
 def _task(name: str, elements: int) -> tuple[Task, list[Program]]:
