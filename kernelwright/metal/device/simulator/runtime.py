@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import prod
 
 import numpy as np
@@ -36,6 +36,7 @@ from kernelwright.metal.device.simulator.uninitialised import (
     NOTHING_UNSET,
     UNSET_WORD,
     Unset,
+    has_ignorable_reads,
     unset_reads,
     without_ignored_reads,
 )
@@ -178,22 +179,35 @@ def _sanitized(
     if not options.sanitize or not (has_memory or dispatch.unset):
         return dispatch.run(buffers, options, clock)
     before = [_copy(b) for b in buffers]
+    serial = replace(dispatch, workers=1)
+    if dispatch.unset:
+        # Its results are compared below.
+        dispatch = serial
     outcome = dispatch.run(buffers, options, clock)
-
     limited = replace(clock, loan_s=outcome.work_s * _MOST_REPLAYED + _REPLAY_S)
 
     def replay(poison: int, unset: Unset) -> tuple[bytes, ...] | None:
         again = [_copy(b) for b in before]
         changed = options.model_copy(update={"poison": poison})
         try:
-            replace(dispatch, workers=1).run(again, changed, limited, unset)
+            serial.run(again, changed, limited, unset)
         except (LaunchError, _LoanSpentError):
             return None
-        return tuple(b.data.tobytes() for b in again if b.writable)
+        return _results(again)
 
-    reports = without_ignored_reads(outcome.reports, options.poison, replay)
-    reports += unset_reads(dispatch.unset, dispatch.grid, options.poison, replay)
+    reports = outcome.reports
+    if has_ignorable_reads(reports):
+        is_serial = dispatch.workers == 1
+        first = _results(buffers) if is_serial else replay(options.poison, NOTHING_UNSET)
+        reports = without_ignored_reads(reports, first, replay)
+    if dispatch.unset:
+        poisoned = partial(replay, options.poison)
+        reports += unset_reads(dispatch.unset, dispatch.grid, _results(buffers), poisoned)
     return replace(outcome, reports=reports)
+
+
+def _results(buffers: Sequence[Buffer]) -> tuple[bytes, ...]:
+    return tuple(b.data.tobytes() for b in buffers if b.writable)
 
 
 def _vetted(

@@ -32,39 +32,40 @@ class Unset:
 NOTHING_UNSET = Unset(range(0), range(0))
 
 
-Replay = Callable[[int, Unset], tuple[bytes, ...] | None]
-"""Launches once more on one core, with a poison for threadgroup memory, and returns the results;
-None where it fails or does far more than before."""
+Results = tuple[bytes, ...] | None
+"""What a launch on one core leaves; None where it fails, or does far more than the first one."""
+
+
+def has_ignorable_reads(reports: Sequence[SanitizerReport]) -> bool:
+    """Say whether threadgroup memory that nobody wrote is read."""
+    return any(r.kind is ReportKind.UNINITIALISED_THREADGROUP_READ for r in reports)
 
 
 def without_ignored_reads(
-    reports: tuple[SanitizerReport, ...], poison: int, replay: Replay
+    reports: tuple[SanitizerReport, ...], first: Results, replay: Callable[[int, Unset], Results]
 ) -> tuple[SanitizerReport, ...]:
     """Drop reads of threadgroup memory that nobody wrote where they change no result.
 
     MLX's scans load a whole simdgroup's worth of partial sums, of which only those that were
-    written count; such a read is no mistake.
+    written count; such a read is no mistake. `replay` launches again with another poison.
     """
+    if any(first != replay(other, NOTHING_UNSET) for other in _OTHER_POISONS):
+        return reports
     kind = ReportKind.UNINITIALISED_THREADGROUP_READ
-    if all(r.kind is not kind for r in reports):
-        return reports
-    first = replay(poison, NOTHING_UNSET)
-    others = (replay(other, NOTHING_UNSET) for other in _OTHER_POISONS)
-    if any(first != other for other in others):
-        return reports
     return tuple(r for r in reports if r.kind is not kind)
 
 
 def unset_reads(
-    variables: Sequence[OwnVariable], grid: tuple[int, int, int], poison: int, replay: Replay
+    variables: Sequence[OwnVariable],
+    grid: tuple[int, int, int],
+    first: Results,
+    replay: Callable[[Unset], Results],
 ) -> tuple[SanitizerReport, ...]:
     """Report the variables of threads that change results by what they hold unset."""
-    if not variables:
-        return ()
-    first, every = replay(poison, NOTHING_UNSET), range(prod(grid))
+    every = range(prod(grid))
 
     def is_read(numbers: range, threads: range = every) -> bool:
-        return first != replay(poison, Unset(numbers, threads))
+        return first != replay(Unset(numbers, threads))
 
     return tuple(
         _report(variables[n], _reader(every, partial(is_read, range(n, n + 1)), grid))
