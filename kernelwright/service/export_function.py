@@ -1,7 +1,6 @@
 """`kernelwright.export`: the command's export for programs, notebooks and scripts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +21,8 @@ from kernelwright.service.exporting import (
     export_functions,
     export_targets,
 )
-from kernelwright.service.python.origin import lasting_file_of, name_of, scope_of
+from kernelwright.service.python.made_function import values_kept
+from kernelwright.service.python.origin import has_own_name, lasting_file_of, name_of, scope_of
 from kernelwright.service.python.target import Inputs, calls, function_subjects
 from kernelwright.service.searched_input import searched_as
 from kernelwright.store import KernelStore
@@ -107,9 +107,10 @@ def _target(function: Function, inputs: Inputs, store: KernelStore) -> FunctionT
     function = original_of(function)
     name, file = name_of(function), lasting_file_of(function)
     searched = () if wanted is not None else searched_inputs(store, name)
-    # Functions that other functions made have no place, and differ by their file and maker.
-    place = ":".join(filter(None, (file, scope_of(function))))
-    return target_of(name, [replace(s, name=name, file=place) for s in found], searched)
+    # Functions that others made have no place: they differ by their file, maker and values.
+    kept = "" if has_own_name(function) else values_kept(function)
+    identity = ":".join(filter(None, (file, scope_of(function), kept, name)))
+    return target_of(name, found, searched, identity)
 
 
 def _is_empty(inputs: Inputs) -> bool:

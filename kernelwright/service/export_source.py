@@ -29,7 +29,10 @@ class FunctionTarget:
 
     function: Callable[..., object]
     name: str
+    identity: str
+    """What tells it from another of the same name in a folder of exports."""
     origin: str
+    """Where searches find it."""
     owner: str
     """The object whose method it is, or the function itself."""
     calls: tuple[ExampleCall, ...] = field(repr=False)
@@ -89,8 +92,8 @@ def lookup_in(
     return lookup
 
 
-def tried_in(store: KernelStore) -> Callable[[Sequence[Graph]], str]:
-    """Return what says why tasks have no champion: what was refused, and where to look."""
+def tried_in(store: KernelStore, origin: str) -> Callable[[Sequence[Graph]], str]:
+    """Return what says why a function's tasks have no champion: what was refused, or left."""
 
     def tried(tasks: Sequence[Graph]) -> str:
         for task in tasks:
@@ -107,9 +110,24 @@ def tried_in(store: KernelStore) -> Callable[[Sequence[Graph]], str]:
                 f"`kernelwright history --task {task.fingerprint[:12]}` and "
                 f"`kernelwright show {last.candidate_id[:12]}`."
             )
-        return ""
+        return _left_in(store, origin)
 
     return tried
+
+
+def _left_in(store: KernelStore, origin: str) -> str:
+    """Say that the last search of a function found no task; nothing where it found some."""
+    for campaign in store.campaigns(limit=200):
+        with suppress(KernelwrightError):
+            planned = [p for p in planned_in(store, campaign.id) if p.place == origin]
+            if not planned:
+                continue
+            if any(p.tasks for p in planned):
+                return ""
+            if any(p.left for p in planned):
+                return "MLX keeps every op of it, and `kernelwright plan` says why."
+            return "it computes nothing and returns what it was given."
+    return ""
 
 
 def searched_inputs(store: KernelStore, name: str) -> tuple[str, ...]:
@@ -121,8 +139,13 @@ def searched_inputs(store: KernelStore, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def target_of(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -> FunctionTarget:
-    """Return a function with the calls of its subjects, and those that it was searched for."""
+def target_of(
+    name: str, subjects: Sequence[Subject], searched: Sequence[str], identity: str = ""
+) -> FunctionTarget:
+    """Return a function with the calls of its subjects, and those that it was searched for.
+
+    Its place is its `identity`, unless another is given.
+    """
     first = subjects[0]
     calls = [ExampleCall(s.inputs, s.keywords) for s in subjects]
     # A function of the same name elsewhere has other tasks, whose kernels are not found here.
@@ -130,7 +153,9 @@ def target_of(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -
     is_method = isinstance(first.function, MethodType)
     owner = _module_name(name.rpartition(".")[0] if is_method else name)
     module = _module_name(name.removesuffix(".__call__"))
-    return FunctionTarget(first.function, module, first.origin, owner, tuple(calls))
+    return FunctionTarget(
+        first.function, module, identity or first.origin, first.origin, owner, tuple(calls)
+    )
 
 
 def _module_name(name: str) -> str:

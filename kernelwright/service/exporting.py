@@ -150,13 +150,13 @@ def _of_function(
     with shown_once(target.name):
         module = export_target(
             target.function,
-            ExportFolder(folder).free_name(wanted, target.origin),
+            ExportFolder(folder).free_name(wanted, target.identity),
             target.calls,
             lookup_in(store),
-            identity=target.origin,
+            identity=target.identity,
             layout=format_name,
             force=request.force,
-            tried=tried_in(store),
+            tried=tried_in(store, target.origin),
             owner=target.owner,
         )
     if format_name in ("package", "huggingface") and (
@@ -178,7 +178,7 @@ def _kernels_of(
             target.calls,
             lookup_in(store),
             force=request.force,
-            tried=tried_in(store),
+            tried=tried_in(store, target.origin),
             owner=target.owner,
         )
     several = len(found.details) > 1

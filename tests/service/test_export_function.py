@@ -59,6 +59,13 @@ named = gate.scaled
 
 def gated(x, factor=2.0):
     return mx.sigmoid(x) * x * factor
+
+
+def gate_of(factor):
+    def made(x):
+        return mx.sigmoid(x) * x * factor
+
+    return made
 """
 
 
@@ -171,6 +178,43 @@ def test_methods_of_one_object_are_modules_of_their_own(
         x = mx.random.normal((3, 64))
         exported = _imported(folder / f"gate_{name}.py")
         assert mx.array_equal(getattr(exported.gate, name)(x), method(x)).item()
+
+
+def test_functions_that_one_line_makes_are_exported_side_by_side(
+    model: ModuleType, store: str, tmp_path: Path
+) -> None:
+    names = []
+    for factor in (2.0, 3.0, 2.0):
+        made = model.gate_of(factor)
+        _recorded(store, made)
+        (written,) = kw.export(
+            made, tmp_path / "out", inputs=[TYPE], store=store, force=True
+        ).written
+        names.append(written.name)
+    assert names == ["made", "made_2", "made"]
+    x = mx.random.normal((3, 64))
+    exported = _imported(tmp_path / "out" / "made_2.py")
+    assert mx.array_equal(exported.made(x), model.gate_of(3.0)(x)).item()
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "why"),
+    [
+        ("product", ["f32[64,256]", "f32[256,64]"], "MLX keeps every op of it"),
+        ("given", ["f32[8]"], "it computes nothing and returns what it was given"),
+    ],
+)
+def test_a_function_whose_search_found_no_task_is_told_so(
+    store: str, tmp_path: Path, name: str, types: list[str], why: str
+) -> None:
+    file = tmp_path / "products.py"
+    file.write_text("def product(x, y):\n    return x @ y\n\n\ndef given(x):\n    return x\n")
+    inputs = [text for type_ in types for text in ("-i", type_)]
+    search = ["search", f"{file}:{name}", *inputs, "--store", store, "--device", "simulator", "-q"]
+    CliRunner().invoke(app, search)
+    for target in (f"{file}:{name}", getattr(_imported(file), name)):
+        with pytest.raises(InputError, match=f"{name} has no kernel to export: {why}"):
+            kw.export(target, tmp_path / "out", inputs=types, store=store)
 
 
 def test_a_cell_of_a_notebook_is_exported(store: str, tmp_path: Path) -> None:

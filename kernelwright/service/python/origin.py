@@ -64,13 +64,18 @@ def place_of(function: Function) -> str:
     No command finds what another function made or a lambda without a name: that has a place such
     as `<model.py:12>`, and a notebook's `<program>`.
     """
-    if _variable_of(_owner_of(function)) or _is_definition(function):
+    if has_own_name(function):
         return lasting_file_of(function)
     file = file_of(function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None or not Path(file).is_file():
         return _NOWHERE
     return f"<{Path(file).name}:{code.co_firstlineno}>"
+
+
+def has_own_name(function: Function) -> bool:
+    """Say whether a variable of a module holds a function, or a definition at its top makes it."""
+    return _variable_of(_owner_of(function)) is not None or _is_definition(function)
 
 
 def _is_definition(function: Function) -> bool:
