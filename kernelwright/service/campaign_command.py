@@ -5,18 +5,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from kernelwright.agents.session.spec import Rewire
-from kernelwright.campaign import Engine, SearchReport, judges_on, offline_team
+from kernelwright.campaign import Engine, SearchReport, offline_team
 from kernelwright.campaign.event import Event, FunctionRefused
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.power_monitor import climate_here, staying_awake
 from kernelwright.campaign.execution.retry_policy import Endurance
-from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import (
     LargerCaps,
@@ -46,6 +44,7 @@ from kernelwright.metal.diagnostic import Record
 from kernelwright.plan import partition
 from kernelwright.runtime.export import export_into, fits_metal
 from kernelwright.search.priority import SecondsToSave
+from kernelwright.service.collaborator import Collaborators
 from kernelwright.service.console import console, output_for_json
 from kernelwright.service.exit_code import FAILED, INTERRUPTED
 from kernelwright.service.option import (
@@ -60,9 +59,6 @@ from kernelwright.service.view.progress import progress_view
 from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
 
-if TYPE_CHECKING:
-    from kernelwright.testing.fault import Rehearsal
-
 FileArgument = Annotated[
     Path | None,
     typer.Argument(metavar="[FILE.toml]", help="The night's file; --wanted needs none."),
@@ -70,10 +66,6 @@ FileArgument = Annotated[
 WantedOption = Annotated[
     bool,
     typer.Option("--wanted", help="Take up what optimized functions asked for in vain, too."),
-]
-FaultsOption = Annotated[
-    Path | None,
-    typer.Option("--faults", metavar="PLAN.toml", help="A rehearsal: let this go wrong."),
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
@@ -100,25 +92,33 @@ def check(
 
 
 def run(
+    context: typer.Context,
     file: FileArgument = None,
     wanted: WantedOption = False,
     quiet: QuietOption = False,
     store: StoreOption = None,
-    faults: FaultsOption = None,
     fleet: FleetOption = False,
     json: JsonOption = False,
 ) -> None:
     """Search every function of a night's file, device after device, and export at the end."""
     with output_for_json(json):
         specs = _nights_of(file, store, wanted=wanted)
-        _run_all(specs, store, faults, quiet=quiet, resumes=False, fleet=fleet, json=json)
+        _run_all(
+            specs,
+            store,
+            _collaborators(context),
+            quiet=quiet,
+            resumes=False,
+            fleet=fleet,
+            json=json,
+        )
 
 
 def resume(
+    context: typer.Context,
     campaign: RunArgument = None,
     quiet: QuietOption = False,
     store: StoreOption = None,
-    faults: FaultsOption = None,
     fleet: FleetOption = False,
     dollars: Annotated[float | None, typer.Option(min=0, help="A new cap on spending.")] = None,
     tokens: Annotated[int | None, typer.Option(min=1, help="A new cap on tokens.")] = None,
@@ -148,7 +148,7 @@ def resume(
         _run_all(
             specs,
             store,
-            faults,
+            _collaborators(context),
             quiet=quiet,
             resumes=True,
             root_id=found.root_id,
@@ -176,7 +176,7 @@ def _nights_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[Nig
 def _run_all(
     specs: Sequence[NightSpec],
     url: str | None,
-    faults: Path | None,
+    collaborators: Collaborators,
     *,
     quiet: bool,
     resumes: bool,
@@ -188,13 +188,12 @@ def _run_all(
 
     What `resumes` is the first search.
     """
-    rehearsal = _rehearsal(faults, fleet=fleet)
     reports: list[SearchReport] = []
     try:
         failed = _turns(
             specs,
             url,
-            rehearsal,
+            collaborators,
             reports,
             quiet=quiet,
             resumes=resumes,
@@ -212,7 +211,7 @@ def _run_all(
 def _turns(
     specs: Sequence[NightSpec],
     url: str | None,
-    rehearsal: "Rehearsal | None",
+    collaborators: Collaborators,
     reports: list[SearchReport],
     *,
     quiet: bool,
@@ -227,7 +226,7 @@ def _turns(
             failed += not _run(
                 spec,
                 url,
-                rehearsal,
+                collaborators,
                 reports,
                 quiet=quiet,
                 resumes=resumes and not place,
@@ -242,21 +241,14 @@ def _turns(
     return failed
 
 
-def _rehearsal(plan: Path | None, *, fleet: bool) -> "Rehearsal | None":
-    """Read a plan of faults; what injects them is imported for rehearsals only."""
-    if plan is None:
-        return None
-    if fleet:
-        raise UsageError("expected --faults or --fleet, found both; rehearse on this machine.")
-    from kernelwright.testing.fault import Rehearsal
-
-    return Rehearsal(plan)
+def _collaborators(context: typer.Context) -> Collaborators:
+    return context.find_object(Collaborators) or Collaborators()
 
 
 def _run(
     spec: NightSpec,
     url: str | None,
-    rehearsal: "Rehearsal | None",
+    collaborators: Collaborators,
     reports: list[SearchReport],
     *,
     quiet: bool,
@@ -268,12 +260,11 @@ def _run(
     captured = _captured(spec, url)
     priorities = {f.subject.name: n.priority for n, c in captured.items() for f in c.functions}
     pause = Pause()
-    rewire: Rewire = rehearsal.rewire if rehearsal else lambda wire: wire
     with (
         staying_awake(),
-        rehearsal.opened(url) if rehearsal else KernelStore(url) as opened,
+        collaborators.open_store(url) as opened,
         progress_view(console(), spec.candidates_per_task, quiet=quiet) as view,
-        hiring(opened, spec, listen=view.show, rewire=rewire) as hire,
+        hiring(opened, spec, listen=view.show, rewire=collaborators.rewire) as hire,
     ):
         watch = StopWatch(opened, pause, lambda words: console().print(words, style="warn"))
 
@@ -281,14 +272,11 @@ def _run(
             watch.show(event)
             view.show(event)
 
-        evaluators = evaluators_for(spec, opened, fleet=fleet)
-        if rehearsal is not None:
-            evaluators = rehearsal.judges(judges_on(spec.device, opened))
         engine = Engine(
             opened,
             spec,
             offline_team(),
-            evaluators,
+            collaborators.evaluators(spec, opened, fleet=fleet),
             RunSettings(
                 listen=listen,
                 hire=hire,

@@ -3,20 +3,26 @@
 import errno
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from kernelwright.service.exit_code import FAILED, INTERRUPTED, MISUSED, UNREAD
+
+if TYPE_CHECKING:
+    from kernelwright.service.collaborator import Collaborators
 
 TRACEBACK = "KERNELWRIGHT_TRACEBACK"
 """Shows where an error that nobody expected came from."""
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
-def main() -> None:
-    """Run the command line; a `KernelwrightError` is one line."""
+def main(collaborators: "Collaborators | None" = None) -> None:
+    """Run the command line; a `KernelwrightError` is one line.
+
+    Campaigns work with `collaborators`, by default those of the product.
+    """
     try:
         # Loading the commands takes a second, in which Ctrl-C may come.
-        status = _run()
+        status = _run(collaborators)
         # At exit, Python would report what cannot be written, as an exception that it ignores.
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -36,14 +42,14 @@ def main() -> None:
     sys.exit(status)
 
 
-def _run() -> int:
+def _run(collaborators: "Collaborators | None") -> int:
     from kernelwright.errors import KernelwrightError, UsageError
     from kernelwright.extra import missing_extra
 
     try:
         from kernelwright.service.commands import app
 
-        app()
+        app(obj=collaborators)
     except KernelwrightError as e:
         _tell_error(str(e))
         return MISUSED if isinstance(e, UsageError) else FAILED

@@ -23,6 +23,7 @@ from kernelwright.testing.fault import (
     Draw,
     Fault,
     FaultPlan,
+    Rehearsal,
     Sabotage,
     SabotagedClient,
     drawn,
@@ -143,9 +144,9 @@ def test_ctrl_c_ends_a_night_whose_worker_hangs(tmp_path: Path, times: int) -> N
         '[campaign]\njobs = 1\n[[functions]]\ntarget = "catalog:softmax"\ninputs = ["f32[4,8]"]\n'
     )
     plan.write_text('[[faults]]\nkind = "worker_hangs"\nnumber = 1\n')
-    words = ["campaign", "run", str(night), "--store", str(store), "--faults", str(plan)]
+    words = [str(plan), "campaign", "run", str(night), "--store", str(store)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "kernelwright", *words],
+        [sys.executable, "-m", "kernelwright.testing", *words],
         cwd=_ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -180,8 +181,8 @@ def test_a_device_that_fails_leaves_the_night_to_the_others(tmp_path: Path) -> N
         '[campaign]\ndevices = ["metal", "simulator"]\ncandidates = 1\n'
         '[[functions]]\ntarget = "catalog:softmax"\ninputs = ["f32[4,8]"]\n'
     )
-    words = ["campaign", "run", str(night), "--store", str(store), "--faults", str(plan)]
-    ran = CliRunner().invoke(app, words)
+    words = ["campaign", "run", str(night), "--store", str(store)]
+    ran = CliRunner().invoke(app, words, obj=Rehearsal(plan))
     assert ran.exit_code == 1, ran.output
     assert "metal is left out: this machine has no Apple GPU" in ran.output
     with KernelStore(str(store)) as opened:
