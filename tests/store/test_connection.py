@@ -166,7 +166,7 @@ def test_a_label_names_the_socket_of_a_server() -> None:
 
 def test_a_disk_without_room_for_the_index_of_a_log_is_called_full(tmp_path: Path) -> None:
     error = sqlite3.OperationalError("disk I/O error")
-    error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"  # type: ignore[misc]
+    error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
     with (
         pytest.raises(BlockedError, match="is on a full disk; free some space to go on"),
         translated(url_of(str(tmp_path / "kernels.db"))),

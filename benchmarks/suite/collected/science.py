@@ -32,7 +32,7 @@ def snake(x: mx.array, alpha: mx.array) -> mx.array:
 
 def wave_step(u: mx.array, before: mx.array) -> mx.array:
     """One step of the wave equation with a five-point stencil."""
-    padded = mx.pad(u, ((1, 1), (1, 1)))
+    padded = mx.pad(u, [(1, 1), (1, 1)])
     laplacian = padded[2:, 1:-1] + padded[:-2, 1:-1] + padded[1:-1, 2:] + padded[1:-1, :-2] - 4 * u
     return 2 * u - before + 0.25 * laplacian
 

@@ -1,8 +1,11 @@
 """What a machine lacks is named by what would bring it."""
 
+from importlib.metadata import PackageNotFoundError
+
 import mlx.core as mx
 import pytest
 
+from kernelwright import evaluator
 from kernelwright.campaign.execution import machine
 from kernelwright.extra import MissingExtraError
 from kernelwright.metal.device.base import DeviceName
@@ -18,7 +21,7 @@ def test_a_missing_gpu_is_no_missing_package(
     def lacks(device: str) -> None:
         raise MissingExtraError("expected the package 'scipy'", name="scipy")
 
-    monkeypatch.setattr(machine.evaluator, "Evaluator", lacks)
+    monkeypatch.setattr(evaluator, "Evaluator", lacks)
     found = {device.name: device for device in machine.find_devices()}
     assert words in found[name].remedy
     assert "scipy" in found["simulator"].remedy
@@ -26,7 +29,7 @@ def test_a_missing_gpu_is_no_missing_package(
 
 def test_the_simulators_limits_need_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(package: str) -> str:
-        raise toolchain.PackageNotFoundError(package)
+        raise PackageNotFoundError(package)
 
     toolchain.compiler_version.cache_clear()
     monkeypatch.setattr(toolchain, "version", absent)

@@ -39,6 +39,7 @@ def test_a_faster_kernel_is_promoted_with_all_that_was_measured() -> None:
     assert found.conditions is not None
     assert found.conditions.copy_bytes_per_s == 1e12
     assert found.conditions.floor_ns == pytest.approx(100, rel=0.1)
+    assert found.conditions.noise is not None
     assert found.conditions.noise > 0
     arms = [s.arm for s in found.samples]
     assert len(set(arms)) == len(arms)
