@@ -43,6 +43,25 @@ def test_a_step_further_is_a_difference() -> None:
     assert "other values" in disagreement(found, wanted, _quantized, [_AT_A_STEP], True)
 
 
+def _companded(arrays: Sequence[mx.array]) -> list[mx.array]:
+    (x,) = arrays
+    return [mx.floor((x + 1) * 128).astype(mx.uint8)]
+
+
+@pytest.mark.parametrize(("off", "many", "is_right"), [(1, 1, True), (1, 9, False), (2, 1, False)])
+def test_a_step_that_no_inputs_bits_reach_is_rare_and_no_larger_than_others(
+    off: int, many: int, is_right: bool
+) -> None:
+    x = mx.random.uniform(-1, 1, (40_000,), key=mx.random.key(0))
+    # All but the first few moved by their last bits stay on one side of a step.
+    x = mx.concatenate([mx.full((9,), -1e-12), mx.array([0.25, 0.5]), x])
+    wanted = _companded([x])
+    assert wanted[0][0].item() == 128
+    shift = mx.where(mx.arange(x.size) < many, off, 0).astype(mx.uint8)
+    found = [wanted[0] - shift]
+    assert bool(disagreement(found, wanted, _companded, [x], True)) is not is_right
+
+
 def test_a_threshold_may_take_either_side_where_the_value_stands() -> None:
     wanted = _masked([_AT_A_LIMIT])
     flipped = mx.where(mx.isfinite(wanted[0]), -mx.inf, _AT_A_LIMIT)

@@ -9,20 +9,21 @@ import pytest
 from kernelwright.service.python.made_function import values_kept
 
 Function = Callable[..., object]
+Factor = float | mx.array
 
 
-def _scaled(factor: object) -> Function:
+def _scaled(factor: Factor) -> Function:
     def scaled(x: mx.array) -> mx.array:
         return x * factor
 
     return scaled
 
 
-def _defaulting(factor: object) -> Function:
+def _defaulting(factor: Factor) -> Function:
     return lambda x, factor=factor: x * factor
 
 
-def _recursive(factor: object) -> Function:
+def _recursive(factor: Factor) -> Function:
     def again(x: mx.array, count: int = 3) -> object:
         return again(x * factor, count - 1) if count else x
 
@@ -45,7 +46,7 @@ def _recursive(factor: object) -> Function:
     ("one", "other"), [(2.0, 3.0), (mx.array([1.0, 2.0]), mx.array([1.0, 3.0]))]
 )
 def test_what_is_kept_tells_functions_apart(
-    make: Callable[[object], Function], one: object, other: object
+    make: Callable[[Factor], Function], one: Factor, other: Factor
 ) -> None:
     assert values_kept(make(one)) == values_kept(make(one))
     assert values_kept(make(one)) != values_kept(make(other))

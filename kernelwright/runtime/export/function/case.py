@@ -1,6 +1,7 @@
 """Chooses what an exported function is compared on: as searched, and otherwise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,7 +31,7 @@ def cases_of(export: FunctionFiles, number: int, call: _Call, original: Flat) ->
     keep = [a if _has_values(a) else None for a in call.arrays]
     cases = [Case("as searched", fresh(types, 1, keep))]
     graph = export.module.variants[number].traced.graph
-    other = _resized(graph, len(types)) or another_shape(types, original)
+    other = another_shape(graph, types, original)
     if other is not None:
         dtypes = [d for _, d in types]
         arrays = fresh(list(zip(other, dtypes, strict=True)), 2)
@@ -69,35 +70,33 @@ def fresh(
     return tuple(made)
 
 
-def _resized(graph: ir.Graph, count: int) -> list[tuple[int, ...]] | None:
-    """Return other shapes of the arguments that fit together, with captured arrays as they are."""
-    shapes = [t.shape for t in graph.input_types]
-    for dimension in ir.free_dimensions(graph):
-        if any(place >= count for place, _ in dimension.axes):
-            continue
-        (place, axis), multiple = dimension.axes[0], dimension.multiples[0]
-        wanted = multiple * (dimension.size + 1)
-        try:
-            resized = ir.resize(graph, {(place, axis): wanted})
-        except KernelwrightError:
-            continue
-        found = [t.shape for t in resized.input_types]
-        if found[count:] == shapes[count:]:
-            return found[:count]
-    return None
-
-
-def another_shape(types: Sequence[tuple[Shape, mx.Dtype]], original: Flat) -> list[Shape] | None:
-    """Return other shapes that the original takes: a size is changed wherever it stands."""
-    shapes = [shape for shape, _ in types]
-    dtypes = [dtype for _, dtype in types]
-    for tried in _changed(shapes):
+def another_shape(
+    graph: ir.Graph, types: Sequence[tuple[Shape, mx.Dtype]], original: Flat
+) -> list[Shape] | None:
+    """Return other shapes that the original takes: of a free size, or one that is changed."""
+    shapes, dtypes = [shape for shape, _ in types], [dtype for _, dtype in types]
+    for tried in (*_resized(graph, len(types)), *_changed(shapes)):
         arrays = fresh(list(zip(tried, dtypes, strict=True)), 4)
         # What reads beyond an array, as an embedding of too few rows, differs from itself.
         made, again = (outcome(partial(original, *arrays)) for _ in range(2))
         if not isinstance(made, str) and not isinstance(again, str) and _is_same(made, again):
             return tried
     return None
+
+
+def _resized(graph: ir.Graph, count: int) -> Iterator[list[Shape]]:
+    """Yield other shapes of the arguments that fit together, with captured arrays as they are."""
+    shapes = [t.shape for t in graph.input_types]
+    for dimension in ir.free_dimensions(graph):
+        if any(place >= count for place, _ in dimension.axes):
+            continue
+        (place, axis), multiple = dimension.axes[0], dimension.multiples[0]
+        for size in (dimension.size + 1, 2 * dimension.size):
+            with suppress(KernelwrightError):
+                resized = ir.resize(graph, {(place, axis): multiple * size})
+                found = [t.shape for t in resized.input_types]
+                if found[count:] == shapes[count:]:
+                    yield found[:count]
 
 
 def _is_same(made: Sequence[mx.array], again: Sequence[mx.array]) -> bool:
