@@ -46,8 +46,9 @@ def size_conditions(program: Program, sizes: Mapping[str, Integers]) -> Iterator
     A remainder, a mask and a narrower type stand for the condition that they change anything, a
     shift for the one that something is left.
     """
+    tunables = {t.name: np.array([t.value], np.int64) for t in program.tunables}
     for kernel in program.kernels:
-        names = _names(program, kernel, sizes)
+        names = _names(program, kernel, {**sizes, **tunables})
         for text in (kernel.header, kernel.source):
             yield from _Reader(_Scope(names)).conditions(text)
 

@@ -200,11 +200,23 @@ _EXTENTS: Mapping[str, Callable[..., NDArray[np.int64]]] = {
 }
 
 
+_WORD = re.compile(r"\d+|[A-Za-z_]\w*")
+
+
 def extents(extent: int | str, sizes: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return what launch arithmetic comes to at each of the sizes."""
     if isinstance(extent, int):
         return np.array([extent], np.int64)
-    return _extents(ast.parse(extent.strip(), mode="eval").body, sizes)
+    text = _WORD.sub(_as_python, extent.strip())
+    return _extents(ast.parse(text, mode="eval").body, sizes)
+
+
+def _as_python(word: re.Match[str]) -> str:
+    """Spell a name that may be a keyword of Python, or a number that may begin with zeros."""
+    text = word[0]
+    if text.isdigit():
+        return str(int(text))
+    return text if text in _EXTENTS else f"_{text}"
 
 
 def _extents(node: ast.expr, sizes: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -214,7 +226,7 @@ def _extents(node: ast.expr, sizes: Mapping[str, NDArray[np.int64]]) -> NDArray[
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return np.asarray(_EXTENTS[node.func.id](*(_extents(a, sizes) for a in node.args)))
     if isinstance(node, ast.Name):
-        return sizes[node.id]
+        return sizes[node.id.removeprefix("_")]
     assert isinstance(node, ast.Constant)
     assert isinstance(node.value, int)
     return np.array([node.value], np.int64)

@@ -9,7 +9,7 @@ from kernelwright.evaluator.inputs.shape import visible_graphs
 from kernelwright.evaluator.inputs.size_condition import size_conditions
 from kernelwright.evaluator.inputs.turned_shape import turned_graphs
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.kernel import Program
+from kernelwright.metal.kernel import Program, Tunable
 
 CONFIG = EvaluatorConfig(secret="tests")
 
@@ -57,3 +57,20 @@ def test_a_condition_on_sizes_gets_a_shape_that_turns_it(text: str) -> None:
 )
 def test_what_the_cases_turn_or_no_size_does_costs_no_shape(text: str) -> None:
     assert turned(text) == []
+
+
+@pytest.mark.parametrize("name", ["width", "lambda", "is"])
+def test_a_tunable_in_launch_arithmetic_is_its_value(name: str) -> None:
+    program = bases()["softmax"].program
+    (kernel,) = program.kernels
+    template = {**kernel.template, "WIDE": f"cols * 004 * {name} // 4"}
+    source = f"{kernel.source}\nif (WIDE == 1212u) y[0] = 0;"
+    open_ = program.model_copy(
+        update={
+            "kernels": (kernel.model_copy(update={"template": template, "source": source}),),
+            "tunables": (*program.tunables, Tunable(name=name, choices=(2, 4), value=4)),
+        }
+    )
+    known = tuple(visible_graphs(task_of("softmax"), open_, CONFIG))
+    found = turned_graphs(task_of("softmax"), open_, (task_of("softmax").graph, *known), CONFIG)
+    assert [g.input_types[0].shape[1] for g in found] == [303]
