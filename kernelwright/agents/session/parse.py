@@ -19,6 +19,7 @@ _THOUGHT_AFTER = re.compile(r"<think(?:ing)?>.*", re.DOTALL)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 _MOST_CANDIDATES = 8
+_MOST_PIECES = 32
 _MOST_CUTS = 200
 _MOST_PROBLEMS = 5
 
@@ -95,42 +96,61 @@ def _unquoted(text: str) -> object:
 
 
 def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
-    """Return the tool call that a model has written as text, none where it wrote none.
+    """Return the tool calls that a model has written as text, in their order.
 
-    It may be in the form that was asked for, `{"tool": …, "arguments": …}`, or in those that models
-    are trained on and their servers ought to have read: `name` with `arguments` or `parameters`,
-    in `function` or in a list, too.
+    They may be in the form that was asked for, `{"tool": …, "arguments": …}`, or in those that
+    models are trained on and their servers ought to have read: `name` with `arguments` or
+    `parameters`, in `function` or in a list, too. What is written twice is one call.
     """
-    for candidate in _candidates(text):
-        for data in _readings(candidate):
-            if (call := _call_in(data)) is not None:
-                return (call,)
-    return ()
+    found = (
+        [call for piece in pieces for call in _calls_in_piece(piece)] for pieces in _cuts(text)
+    )
+    # The whole text, its fences and its objects are cuts of the same calls.
+    calls = dict.fromkeys(max(found, key=len))
+    return tuple(
+        ToolCall(id=f"text_{place}", name=name, arguments=arguments)
+        for place, (name, arguments) in enumerate(calls)
+    )
 
 
-def _call_in(data: object) -> ToolCall | None:
+def _calls_in_piece(text: str) -> list[tuple[str, str]]:
+    for data in _readings(text):
+        if calls := list(_calls_in(data)):
+            return calls
+    return []
+
+
+def _calls_in(data: object) -> Iterator[tuple[str, str]]:
+    """Yield the names and arguments of calls, in the order in which they are written."""
     if isinstance(data, list):
-        return next((call for one in data if (call := _call_in(one)) is not None), None)
+        for one in data:
+            yield from _calls_in(one)
+        return
     if not isinstance(data, dict):
-        return None
+        return
     for part in ("tool_calls", "function"):
         if isinstance(data.get(part), dict | list):
-            return _call_in(data[part])
+            yield from _calls_in(data[part])
+            return
     arguments = data.get("arguments", data.get("parameters"))
     name = data.get("tool", data.get("name") if arguments is not None else None)
-    if not isinstance(name, str):
-        return None
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-    return ToolCall(id="text_0", name=name, arguments=written)
+    if isinstance(name, str):
+        yield name, arguments if isinstance(arguments, str) else json.dumps(arguments or {})
 
 
 def _candidates(text: str) -> Iterator[str]:
+    pieces = [piece for cut in _cuts(text) for piece in cut]
+    yield from list(dict.fromkeys(pieces))[:_MOST_CANDIDATES]
+
+
+def _cuts(text: str) -> tuple[list[str], ...]:
+    """Return the pieces of a text that may hold JSON: the whole, fenced blocks, every object."""
     # Servers of local models leave thoughts in the text, some of them without the first mark.
     text = _THOUGHT_AFTER.sub("", _THOUGHT_BEFORE.sub("", _THOUGHT.sub("", text))).strip()
-    pieces = [text] if text.startswith(("{", "[")) else []
-    pieces += [match[1].strip() for match in _FENCE.finditer(text)]
-    pieces += _objects(text)
-    yield from [piece for piece in dict.fromkeys(pieces) if piece][:_MOST_CANDIDATES]
+    whole = [text] if text.startswith(("{", "[")) else []
+    fenced = [match[1].strip() for match in _FENCE.finditer(text)]
+    cuts = (whole, fenced, [*_objects(text)])
+    return tuple([piece for piece in pieces if piece][:_MOST_PIECES] for pieces in cuts)
 
 
 def _objects(text: str) -> Iterator[str]:

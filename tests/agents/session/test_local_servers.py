@@ -112,6 +112,28 @@ def test_calls_are_read_in_every_form_that_models_are_trained_on(text: str) -> N
     assert json.loads(call.arguments) == ARGUMENTS
 
 
+def written(name: str, line: int) -> str:
+    return json.dumps({"tool": name, "arguments": {"what": "graph", "from_line": line}})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"First:\n```json\n{written('show', 1)}\n```\nthen:\n```json\n{written('mend', 2)}\n```",
+        f"{written('show', 1)}\n{written('mend', 2)}",
+        f"[{written('show', 1)}, {written('mend', 2)}]",
+        f"Look at {written('show', 1)}.\n```json\n{written('mend', 2)}\n```",
+        f"{written('show', 1)}\n{written('mend', 2)}\n{written('show', 1)}",
+        json.dumps({"tool_calls": [{"function": CALL}, {"function": {**CALL, "name": "mend"}}]}),
+    ],
+    ids=["fences", "lines", "list", "prose and fence", "twice", "as servers send them"],
+)
+def test_every_call_that_is_written_in_one_reply_is_read_in_order(text: str) -> None:
+    calls = tool_calls_in(text)
+    assert [call.name for call in calls] == ["show", "mend"]
+    assert len({call.id for call in calls}) == 2
+
+
 @pytest.mark.parametrize("text", ['{"name": "affine", "inputs": []}', "<think>" * 200_000, "{}"])
 def test_what_is_no_call_is_none(text: str) -> None:
     assert tool_calls_in(text) == ()
