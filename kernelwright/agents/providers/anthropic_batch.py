@@ -17,7 +17,7 @@ from kernelwright.agents.providers.fault import Fault, FaultKind
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
-    "billing_error": 403,
+    "billing_error": 402,
     "permission_error": 403,
     "not_found_error": 404,
     "rate_limit_error": 429,

@@ -10,7 +10,14 @@ from typing import Literal, Protocol
 import httpx2
 
 from kernelwright.agents.message import Prompt, Reply, Turn
-from kernelwright.agents.providers.fault import Fault, FaultKind, kind_of_status, said_with
+from kernelwright.agents.providers.fault import (
+    RETRYABLE,
+    Fault,
+    FaultKind,
+    is_page,
+    kind_of_status,
+    said_with,
+)
 from kernelwright.agents.providers.key import Key
 from kernelwright.metal.diagnostic import Record
 
@@ -247,6 +254,8 @@ class SdkClient:
         """Return the fault of a refused request, a concession where it names a feature in use."""
         # Before the words are cut to a line, which may cut a key in two.
         message = said_with(status, self._endpoint.key.redact(said))
+        if is_page(said) and kind_of_status(status, message) not in RETRYABLE:
+            return Fault(FaultKind.NO_API, message)
         if status in (400, 422):
             if allowed := _allowed_tokens(message, self._asked_tokens):
                 self._allowed_tokens = allowed

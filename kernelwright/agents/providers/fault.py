@@ -19,6 +19,8 @@ class FaultKind(StrEnum):
     """Why a request gave no reply."""
 
     BAD_KEY = "bad key"
+    FORBIDDEN = "forbidden"
+    """403: the key is known, and this is not allowed with it, or not from here."""
     UNKNOWN_MODEL = "unknown model"
     CONTEXT_OVERFLOW = "context overflow"
     BAD_REQUEST = "bad request"
@@ -32,6 +34,10 @@ class FaultKind(StrEnum):
     """Any other 5xx, of the server or of a gateway before it."""
     WEB_PAGE = "web page"
     """HTML with status 200: a login page, or a URL that is no API's."""
+    NO_API = "no API"
+    """HTML that refuses the request: of a proxy, or of a URL that is no API's."""
+    REFUSED_PROMPT = "refused prompt"
+    """The provider's filter refused what the prompt says; another model may not."""
     EMPTY = "empty reply"
     """The server ended its reply in order and said nothing: no text, no call, no thought."""
     UNREADABLE = "unreadable reply"
@@ -72,6 +78,14 @@ _QUOTA_WORDS = (
     "insufficient balance",
     "insufficient funds",
     "out of credit",
+)
+_FILTER_WORDS = (
+    "invalid_prompt",
+    "flagged",
+    "usage policy",
+    "content_filter",
+    "content filter",
+    "content management policy",
 )
 _OVERFLOW_WORDS = (
     "context length",
@@ -123,11 +137,13 @@ def kind_of_status(status: int, message: str) -> FaultKind:
     if status == 402 or (status < 500 and any(word in words for word in _QUOTA_WORDS)):
         return FaultKind.QUOTA
     if status in (401, 403):
-        return FaultKind.BAD_KEY
+        return FaultKind.BAD_KEY if status == 401 else FaultKind.FORBIDDEN
     if status == 404:
         return FaultKind.UNKNOWN_MODEL
     if status == 413 or (status == 400 and any(word in words for word in _OVERFLOW_WORDS)):
         return FaultKind.CONTEXT_OVERFLOW
+    if status == 400 and any(word in words for word in _FILTER_WORDS):
+        return FaultKind.REFUSED_PROMPT
     if status in RETRYABLE_STATUS or status in _BUSY_STATUS:
         return FaultKind.BUSY
     return FaultKind.SERVER_ERROR if status >= 500 else FaultKind.BAD_REQUEST
@@ -137,9 +153,14 @@ _PAGE = re.compile(r"\s*(<!doctype|<html|<head|<body|<\?xml)", re.IGNORECASE)
 _LONGEST_QUOTE = 300
 
 
+def is_page(words: str) -> bool:
+    """Say whether a server's words are HTML, which no API sends."""
+    return _PAGE.match(words) is not None
+
+
 def said_with(status: int, words: str) -> str:
     """Return a server's words as a person can read them, in a line; a page is named, not shown."""
-    if _PAGE.match(words):
+    if is_page(words):
         return f"status {status} with a web page"
     line = " ".join(words.split())
     return line[:_LONGEST_QUOTE] or f"status {status}"
@@ -149,11 +170,18 @@ def sentence(model: str, fault: Fault) -> str:
     """Say in one sentence what happened and what to do."""
     # `openai-responses` and `anthropic-batch` take the key of the provider.
     provider = model.split(":", 1)[0].partition("-")[0]
+    variable = f"{provider.upper()}_API_KEY"
     said = fault.message.strip().rstrip(".")
     match fault.kind:
         case FaultKind.BAD_KEY:
-            variable = f"{provider.upper()}_API_KEY"
             return f"{model} refuses the key ({said}); set {variable} to a valid one."
+        case FaultKind.FORBIDDEN:
+            return (
+                f"{model} may not be used with this key or from here ({said}); check what the "
+                f"account of {variable} allows."
+            )
+        case FaultKind.REFUSED_PROMPT:
+            return f"{model} refused ({said}); try another model."
         case FaultKind.UNKNOWN_MODEL:
             return (
                 f"{model} is not a model that the server knows ({said}); check the name, "
@@ -175,7 +203,7 @@ def sentence(model: str, fault: Fault) -> str:
                 f"{model} failed through every retry ({said}); the server or a gateway before it "
                 "is at fault: try again later, and check --base-url if you gave one."
             )
-        case FaultKind.WEB_PAGE:
+        case FaultKind.WEB_PAGE | FaultKind.NO_API:
             return (
                 f"{model} is not served there ({said}); expected a stream of its API's events: "
                 "check --base-url, and whether the network wants a login."

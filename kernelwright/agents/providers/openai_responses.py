@@ -162,18 +162,26 @@ def _turn_items(turn: Turn) -> list[ResponseInputItemParam]:
 class GatheredResponse:
     """A reply as far as it has arrived."""
 
-    def __init__(self, limits: Limits, response: Response | None = None) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._room = Text(limits.reply_bytes)
-        self._response = response
+        self._response: Response | None = None
         self._has_begun = False
+
+    def take(self, response: Response) -> None:
+        """Take in a response that is over.
+
+        Raises:
+            Fault: it failed.
+        """
+        if response.status == "failed":
+            raise _fault_of(response)
+        self._response = response
 
     def add(self, event: ResponseStreamEvent) -> None:
         """Take in an event of the stream."""
         self._has_begun = True
-        if event.type in ("response.completed", "response.incomplete"):
-            self._response = event.response
-        elif event.type == "response.failed":
-            raise _fault_of(event.response)
+        if event.type in ("response.completed", "response.incomplete", "response.failed"):
+            self.take(event.response)
         elif event.type == "error":
             raise Fault(FaultKind.DROPPED, event.message)
         elif event.type in (
@@ -221,11 +229,12 @@ class GatheredResponse:
 
 def _fault_of(response: Response) -> Fault:
     message = response.error.message if response.error else "the response failed"
-    if response.error is not None and response.error.code == "rate_limit_exceeded":
+    code = response.error.code if response.error else ""
+    if code == "rate_limit_exceeded":
         return Fault(FaultKind.BUSY, message, usage=_usage(response.usage))
-    kind = kind_of_status(400, message)
-    is_overflow = kind is FaultKind.CONTEXT_OVERFLOW
-    return Fault(kind if is_overflow else FaultKind.DROPPED, message)
+    kind = kind_of_status(400, f"{code}: {message}")
+    is_known = kind in (FaultKind.CONTEXT_OVERFLOW, FaultKind.REFUSED_PROMPT)
+    return Fault(kind if is_known else FaultKind.DROPPED, message)
 
 
 def _stop(response: Response, refusal: str) -> Stop:

@@ -41,6 +41,8 @@ OVERHEAD_TOKENS = 1024
 _OUTPUT_SHARES = (1, 2, 4)
 """Of the usual limit: what a reply may have where the caps leave less; a quarter holds an edit."""
 _MOST_CONCESSIONS = 8
+_MOST_OVERLONG = 2
+"""Replies without an end in a row; each counts at its worst, and the next is seldom another."""
 _LONGEST_QUEUE_S = 0.05
 
 
@@ -144,17 +146,25 @@ class LiveExchange:
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(lambda e: isinstance(e, Fault) and e.is_retryable),
             wait=self._wait_s,
-            stop=tenacity.stop_after_attempt(self.patience.attempts),
+            stop=self._is_tried_enough,
             sleep=self.sleep,
             reraise=True,
         )
         taken: TimedReply = await retrying(self._conceding, call, asked)
         return taken
 
+    def _is_tried_enough(self, state: tenacity.RetryCallState) -> bool:
+        fault = _fault_in(state)
+        is_overlong = fault is not None and fault.kind is FaultKind.TOO_LONG
+        most = (
+            min(_MOST_OVERLONG, self.patience.attempts) if is_overlong else self.patience.attempts
+        )
+        return state.attempt_number >= most
+
     def _wait_s(self, state: tenacity.RetryCallState) -> float:
         """What the server asked for, else a randomised back-off."""
-        fault = state.outcome.exception() if state.outcome else None
-        if isinstance(fault, Fault) and fault.retry_after_s is not None:
+        fault = _fault_in(state)
+        if fault is not None and fault.retry_after_s is not None:
             return min(fault.retry_after_s, self.patience.longest_wait_s)
         back_off = tenacity.wait_random_exponential(
             multiplier=self.patience.first_wait_s, max=self.patience.longest_wait_s
@@ -273,11 +283,21 @@ def _shape_of(shape: type[BaseModel]) -> ReplyShape:
     )
 
 
+def _fault_in(state: tenacity.RetryCallState) -> Fault | None:
+    error = state.outcome.exception() if state.outcome else None
+    return error if isinstance(error, Fault) else None
+
+
+_OF_THE_PROMPT = frozenset(
+    {FaultKind.CONTEXT_OVERFLOW, FaultKind.REFUSED_PROMPT, FaultKind.TOO_LONG}
+)
+"""What another prompt may fare better with: no reason to end a night, or to leave models alone."""
+
+
 def _error_of(fault: Fault) -> type[ModelError]:
-    if fault.kind in PASSING:
-        return OutageError
-    # Another prompt may fit: that is no reason to end a night.
-    return ReplyError if fault.kind is FaultKind.CONTEXT_OVERFLOW else ModelError
+    if fault.kind in _OF_THE_PROMPT:
+        return ReplyError
+    return OutageError if fault.kind in PASSING else ModelError
 
 
 def recalled(recorded: RecordedCall) -> TimedReply:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kernelwright.agents.budget import Budget, Caps
-from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.providers.fault import OutageError, ReplyError
 from kernelwright.agents.providers.price import Price
 from kernelwright.agents.roles.coder import ModelCoder
 from kernelwright.agents.session import (
@@ -19,12 +19,13 @@ from kernelwright.agents.session import (
 )
 from kernelwright.agents.session.spec import limits_of, price_of
 from kernelwright.errors import ModelError
+from tests.agents.loopback.batch import Batches
 from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
 from tests.agents.loopback.partner import PURPOSE, QUICK, Verse, prompt
 from tests.agents.loopback.scene import DEVICE, TASK
 from tests.agents.loopback.server import LoopbackServer, Refused, Script
-from tests.agents.loopback.wire import Heard, Said
+from tests.agents.loopback.wire import Body, Heard, Said
 from tests.agents.session.test_session import ENGINEER, turns
 
 FAST = ChatSettings(
@@ -156,6 +157,55 @@ def test_what_no_retry_mends_is_said_in_a_sentence(kind: str) -> None:
         pytest.raises(ModelError, match="refused the request"),
     ):
         bridge.ask(prompt("One."), Verse, PURPOSE)
+
+
+def body(**fields: object) -> str:
+    answer = {"id": "resp", "model": "x", "output": [], "status": "completed", **fields}
+    line = {"custom_id": "", "response": {"status_code": 200, "body": answer}, "error": None}
+    return json.dumps(line)
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """Have OpenAI's batches answer every request with one line."""
+
+    def answered(self: Batches, asked: Body) -> str:
+        return json.dumps({**json.loads(line), "custom_id": asked["custom_id"]})
+
+    monkeypatch.setattr(Batches, "_response", answered)
+
+
+def test_a_batch_may_leave_out_what_a_stream_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = {"type": "output_text", "text": VERSE, "annotations": []}
+    usage = {"input_tokens": 9, "output_tokens": 5, "total_tokens": 14}
+    said = {"type": "message", "id": "m", "role": "assistant", "content": [text]}
+    answer_with(monkeypatch, body(output=[said], usage=usage))
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        talk = Talk(server, "openai-batch")
+        with talk.bridge as bridge:
+            assert bridge.ask(prompt("One."), Verse, PURPOSE).record.times == 3
+        assert server.batches.sizes == [1]
+    assert talk.budget.spent().tokens == 14
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "told"),
+    [
+        ("rate_limit_exceeded", OutageError, "stayed busy"),
+        ("server_error", OutageError, "broke off every reply"),
+        ("invalid_prompt", ReplyError, "refused .*; try another model"),
+    ],
+)
+def test_a_response_that_failed_in_its_batch_is_told_with_its_words(
+    monkeypatch: pytest.MonkeyPatch, code: str, error: type[ModelError], told: str
+) -> None:
+    answer_with(monkeypatch, body(status="failed", error={"code": code, "message": "No luck"}))
+    with (
+        LoopbackServer(lambda _: Said(VERSE)) as server,
+        Talk(server, "openai-batch").bridge as bridge,
+        pytest.raises(error, match=told) as raised,
+    ):
+        bridge.ask(prompt("One."), Verse, PURPOSE)
+    assert "No luck" in str(raised.value)
 
 
 def test_prices_are_halved_and_a_reply_may_take_a_day(kind: str) -> None:
