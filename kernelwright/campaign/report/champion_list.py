@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelwright.campaign.event import FunctionPlanned
 from kernelwright.evaluator.gain import Gain, gain_of
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import CandidateDetail, Champion, KernelStore
@@ -66,6 +65,9 @@ def _told_apart(
 
 def _places(store: KernelStore) -> dict[str, str]:
     """Return the file of the function that each task was first cut from."""
+    # Events bring all of planning with them, which few lists need.
+    from kernelwright.campaign.event import FunctionPlanned
+
     found: dict[str, str] = {}
     for campaign in reversed(store.campaigns(limit=_MOST_CAMPAIGNS)):
         for event in store.events(campaign.id, kinds=(FunctionPlanned.__name__,)):

@@ -16,7 +16,7 @@ from kernelwright.agents.session.spec import ModelSpec
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.campaign.spec.search_target import Subject, load_subjects
 from kernelwright.campaign.spec.toml_line import line_of
-from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.errors import InputError, KernelwrightError, UsageError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes, read_size
 from kernelwright.metal.diagnostic import Record
@@ -192,7 +192,8 @@ class NightSpec(SearchSpec):
                     function.target, function.inputs, folder=Path(self.folder)
                 )
             except KernelwrightError as e:
-                raise InputError(f"{self._place(number, function)}{e}") from e
+                misuse = UsageError if isinstance(e, UsageError) else InputError
+                raise misuse(f"{self._place(number, function)}{e}") from e
         return found
 
     def _place(self, number: int, function: NightFunction) -> str:
