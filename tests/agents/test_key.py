@@ -2,8 +2,9 @@
 
 import pytest
 
-from kernelwright.agents.providers.client import Endpoint, SdkClient
+from kernelwright.agents.providers.client import Endpoint
 from kernelwright.agents.providers.key import Key
+from kernelwright.agents.providers.sdk_client import SdkClient
 
 OWN = "sk-own-0123456789abcdefghij"
 OTHER = "sk-other-9876543210zyxwvutsr"

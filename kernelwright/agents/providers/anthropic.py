@@ -10,19 +10,16 @@ from kernelwright.agents.message import Prompt, Reply
 from kernelwright.agents.providers.anthropic_reply import GatheredMessage
 from kernelwright.agents.providers.anthropic_request import Request, cached
 from kernelwright.agents.providers.client import (
-    BROKEN,
-    BoundedTransport,
     Endpoint,
     Limits,
     ReplyMode,
     ReplyShape,
-    SdkClient,
     spelled_out,
-    timeouts,
     with_tools_as_text,
 )
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.agents.providers.reported import with_estimate
+from kernelwright.agents.providers.sdk_client import BROKEN, BoundedTransport, SdkClient, timeouts
 
 _WORDS = {
     "effort": ("effort",),

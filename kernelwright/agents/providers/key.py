@@ -3,9 +3,6 @@
 import os
 import re
 
-import keyring
-from keyring.errors import KeyringError
-
 from kernelwright.errors import ModelError
 
 KEYRING_SERVICE = "kernelwright"
@@ -86,6 +83,9 @@ def find_key(provider: str, *, is_required: bool = True) -> Key:
 
 
 def _from_keyring(provider: str) -> str:
+    import keyring
+    from keyring.errors import KeyringError
+
     try:
         return keyring.get_password(KEYRING_SERVICE, provider) or ""
     except (KeyringError, OSError):

@@ -9,18 +9,15 @@ import openai
 
 from kernelwright.agents.message import Prompt, Reply
 from kernelwright.agents.providers.client import (
-    BROKEN,
-    BoundedTransport,
     Endpoint,
     Limits,
     ReplyShape,
-    SdkClient,
     spelled_out,
-    timeouts,
     with_tools_as_text,
 )
 from kernelwright.agents.providers.fault import Fault
 from kernelwright.agents.providers.reported import with_estimate
+from kernelwright.agents.providers.sdk_client import BROKEN, BoundedTransport, SdkClient, timeouts
 
 _Event = TypeVar("_Event")
 

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import mlx.core as mx
 
 from kernelwright import evaluator
+from kernelwright.agents.providers.key import find_key, variable_of
 from kernelwright.errors import KernelwrightError
 from kernelwright.extra import UPGRADE, MissingExtraError, missing_extra, missing_modules
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
@@ -114,7 +115,7 @@ def _device(found: DeviceFinding) -> Finding:
 
 
 def _compilers() -> Iterator[Finding]:
-    yield _package("ziglang", "compiles Metal for the simulator", is_needed=True)
+    yield _package("ziglang", "compiling Metal for the simulator", is_needed=True)
     found = next((name for name in ("c++", "clang++", "g++") if shutil.which(name)), None)
     yield Finding(
         kind="compiler",
@@ -145,13 +146,12 @@ def _first_line(command: list[str]) -> str:
 def _key(provider: str) -> Finding:
     # The keyring comes with the extra that asks models.
     try:
-        from kernelwright.agents.providers.key import find_key, variable_of
+        works = _answers(lambda: find_key(provider))
     except ImportError as e:
         if (missing := missing_extra(e)) is None:
             raise
         detail = "none; the offline agents need no key"
         return Finding(kind="key", name=provider, works=False, detail=detail, remedy=str(missing))
-    works = _answers(lambda: find_key(provider))
     return Finding(
         kind="key",
         name=provider,
