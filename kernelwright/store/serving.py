@@ -11,6 +11,7 @@ from kernelwright.metal.kernel import Program
 from kernelwright.store.queries.champion import champion_of
 from kernelwright.store.record import Champion
 from kernelwright.store.schema import CandidateRow, ChampionRow, EvaluationRow, ProgramRow, TaskRow
+from kernelwright.store.verdict import read_evaluation
 
 
 @dataclass(frozen=True)
@@ -61,5 +62,5 @@ def fresh_champions(
         yield ServedProgram(
             champion_of(champion, candidate, task, (verdict.status, verdict.evaluator_version)),
             Program.model_validate_json(program.body),
-            Evaluation.model_validate_json(verdict.body),
+            read_evaluation(verdict.body),
         )

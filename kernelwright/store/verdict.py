@@ -3,15 +3,33 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from kernelwright.errors import StoreError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.ir.graph import Graph
 from kernelwright.store.schema import CandidateRow, EvaluationRow, TaskRow
 
 _AT_ONCE = 500
 """Ids in one question; SQLite takes 32,766 parameters."""
+
+
+def read_evaluation(body: str) -> Evaluation:
+    """Read an evaluation from its JSON.
+
+    Raises:
+        StoreError: another version of Kernelwright wrote it, which knows more or less.
+    """
+    try:
+        return Evaluation.model_validate_json(body)
+    except ValidationError as e:
+        place = ".".join(map(str, e.errors()[0]["loc"]))
+        raise StoreError(
+            "the store holds an evaluation that this version of Kernelwright cannot read "
+            f"({place}), as a newer one wrote it; upgrade with: pip install --upgrade kernelwright"
+        ) from e
 
 
 @dataclass(frozen=True)
@@ -24,7 +42,7 @@ class Verdict:
     @property
     def evaluation(self) -> Evaluation:
         """The evaluation; raw timings are left in the store."""
-        return Evaluation.model_validate_json(self.body)
+        return read_evaluation(self.body)
 
     @property
     def graph(self) -> Graph:

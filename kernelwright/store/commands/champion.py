@@ -3,12 +3,12 @@
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.store.clock import now
 from kernelwright.store.finding import index_champion
 from kernelwright.store.record import Champion, Freshness
 from kernelwright.store.schema import ChampionRow, EnvironmentRow, EvaluationRow
 from kernelwright.store.upsert import insert_once
+from kernelwright.store.verdict import read_evaluation
 
 RANK_KINDS = ("measured", "predicted", "traffic")
 """What counts more stands first."""
@@ -64,7 +64,7 @@ def set_freshness(
 
 def _values(verdict: EvaluationRow) -> dict[str, object]:
     """Return what a champion repeats of its verdict."""
-    least = Evaluation.model_validate_json(verdict.body).least_speedup
+    least = read_evaluation(verdict.body).least_speedup
     return {
         "candidate_id": verdict.candidate_id,
         "evaluation_id": verdict.id,

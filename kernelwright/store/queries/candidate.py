@@ -6,7 +6,7 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, defer
 
-from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
+from kernelwright.evaluator.evaluation import Samples, Status
 from kernelwright.metal.kernel import Program
 from kernelwright.store.queries.champion import champion_of
 from kernelwright.store.queries.row import rank_of_columns, summary_of
@@ -26,6 +26,7 @@ from kernelwright.store.schema import (
     TaskRow,
     TrialRow,
 )
+from kernelwright.store.verdict import read_evaluation
 
 
 def history(
@@ -138,7 +139,7 @@ def known_evaluation(session: Session, row: EvaluationRow) -> KnownEvaluation:
     )
     return KnownEvaluation(
         id=row.id,
-        evaluation=with_samples(Evaluation.model_validate_json(row.body), sets),
+        evaluation=with_samples(read_evaluation(row.body), sets),
         rank=rank_of_columns(row.rank_kind, row.rank_value),
         created_at=row.created_at,
     )
