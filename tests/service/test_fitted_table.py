@@ -54,6 +54,15 @@ def test_what_leaves_says_what_it_is() -> None:
     assert "inputs" not in text
 
 
+def test_what_stands_below_a_name_is_indented_where_nothing_stands_before() -> None:
+    columns = (Column("task"), Column("computes", leaves=1, below="alone", least=24))
+    rows = [[Text("gelu"), Text("Gaussian error linear unit, with erf")]]
+    page = io.StringIO()
+    Console(file=page, width=24).print(FittedTable(columns, rows))
+    lines = [line.rstrip() for line in page.getvalue().splitlines()]
+    assert lines == ["task", "gelu", "  Gaussian error linear", "  unit, with erf"]
+
+
 def test_rows_of_one_line_drop_what_has_no_room() -> None:
     head, *rows = _printed(40, one_line=True).splitlines()
     assert head.split() == ["id", "task", "time"]

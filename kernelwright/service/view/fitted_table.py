@@ -12,6 +12,8 @@ _QUIET = "bright_black"
 """Not a name of the theme's: a table is also printed to consoles of users."""
 _GAP = 2
 """Spaces between two columns."""
+_INDENT = 2
+"""Spaces before what stands below a name."""
 _LEAST_KEY = 16
 """Columns that a name has at least, before other columns leave the table for it."""
 
@@ -43,7 +45,8 @@ class FittedTable:
     Attributes:
         columns: from left to right.
         key: the number of the column that tells rows apart. Its text takes several lines where it
-            must, and the cells of columns that left stand below it.
+            must, and the cells of columns that left stand below it, indented where no other column
+            stands before it.
         one_line: whether a row takes one line: names are cut, and columns that leave are dropped.
     """
 
@@ -56,7 +59,8 @@ class FittedTable:
         shown = self._shown(options.max_width)
         rows = [self._cells(row, shown) for row in self.rows]
         table = Table(box=None, padding=(0, _GAP, 0, 0), header_style=_QUIET, pad_edge=False)
-        for place, width in self._widths(shown, rows, options.max_width).items():
+        widths = self._widths(shown, rows, options.max_width)
+        for place, width in widths.items():
             column = self.columns[place]
             table.add_column(
                 Text(column.head),
@@ -67,6 +71,8 @@ class FittedTable:
                 overflow=self._overflow(place),
             )
         for row in rows:
+            if not self.one_line:
+                row[self.key] = _wrapped(console, row[self.key], widths[self.key])
             table.add_row(*(row[place] for place in shown))
         yield table
 
@@ -115,8 +121,9 @@ class FittedTable:
     def _cells(self, row: Sequence[Text], shown: Sequence[int]) -> list[Text]:
         if self.one_line:
             return list(row)
+        indent = Text(" " * _INDENT if self.key == 0 else "")
         below = [
-            _below(column, row[place])
+            indent + _below(column, row[place])
             for place, column in enumerate(self.columns)
             if place not in shown and column.below != "dropped" and row[place].plain
         ]
@@ -132,6 +139,16 @@ def plain_columns(*heads: str, justify: JustifyMethod = "left") -> list[Column]:
 
 def _gaps(shown: Sequence[int]) -> int:
     return _GAP * (len(shown) - 1)
+
+
+def _wrapped(console: Console, text: Text, width: int) -> Text:
+    """Break lines that are too long; what follows a break is indented as its line is."""
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        indent = len(line.plain) - len(line.plain.lstrip(" "))
+        pieces = line[indent:].wrap(console, max(1, width - indent), overflow="fold")
+        lines += [Text(" " * indent) + piece for piece in pieces or [Text()]]
+    return Text("\n").join(lines)
 
 
 def _below(column: Column, cell: Text) -> Text:
