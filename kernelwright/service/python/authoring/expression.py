@@ -253,7 +253,7 @@ class _Builder:
             )
         if name in INTRINSICS:
             return INTRINSICS[name]
-        hint = _nearest(name, [*INTRINSICS, *REDUCTIONS])
+        hint = _nearest(name, list(dict.fromkeys([*INTRINSICS, *REDUCTIONS])))
         raise InputError(
             f"expected a function of expressions, found {quoted(name)} {self._place(node)}; {hint}"
         )

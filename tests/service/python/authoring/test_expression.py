@@ -111,6 +111,14 @@ def test_numbers_promote_as_mlx_has_it() -> None:
         kw.elementwise("x + 256")(whole)
 
 
+def test_functions_are_listed_once_where_none_is_near() -> None:
+    with pytest.raises(InputError, match="known are") as refused:
+        kw.elementwise("x * qqq(y)")
+    listed = str(refused.value).partition("known are ")[2].rstrip(".").split(", ")
+    assert {"max", "sum", "sigmoid"} <= set(listed)
+    assert len(listed) == len(set(listed))
+
+
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32])
 def test_numbers_take_the_arrays_dtype(dtype: mx.Dtype) -> None:
     made = kw.elementwise("max(x, 0.5) * 2.0f + exp(1.0)")(X.astype(dtype))
