@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from kernelwright.service.placeholder import name_placeholders
+from kernelwright.service.placeholder import name_placeholder, name_placeholders
 from kernelwright.validation import refusal_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from typer._click import Context, HelpFormatter
     from typer._click.shell_completion import CompletionItem
+    from typer.core import TyperOption
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,10 @@ class GroupEntry:
 class Command(TyperCommand):
     """A command that says in our words which value an option does not take."""
 
+    def get_help_option(self, ctx: "Context") -> "TyperOption | None":
+        """Return `--help`, which takes no value."""
+        return _named(super().get_help_option(ctx))
+
     def make_context(
         self,
         info_name: str | None,
@@ -124,6 +129,10 @@ class LazyGroup(TyperGroup):
         self.commands = {name: TyperCommand(name) for name in self.entries}
         self._lists = False
 
+    def get_help_option(self, ctx: "Context") -> "TyperOption | None":
+        """Return `--help`, which takes no value."""
+        return _named(super().get_help_option(ctx))
+
     def list_commands(self, ctx: object) -> list[str]:
         """Return all commands in their order."""
         return list(self.entries)
@@ -139,6 +148,7 @@ class LazyGroup(TyperGroup):
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Print the help page without importing the commands."""
+        name_placeholders(self)
         with self._listing():
             super().format_help(ctx, formatter)
 
@@ -154,6 +164,12 @@ class LazyGroup(TyperGroup):
             yield
         finally:
             self._lists = False
+
+
+def _named(option: "TyperOption | None") -> "TyperOption | None":
+    if option is not None:
+        name_placeholder(option)
+    return option
 
 
 @cache

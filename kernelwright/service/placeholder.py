@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from typer.core import TyperArgument, TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 _WORDS = {
     "inputs": "TYPE",
@@ -37,13 +37,19 @@ _WORDS = {
 _BY_TYPE: dict[object, str] = {int: "COUNT", float: "NUMBER", Path: "FILE"}
 
 
-def name_placeholders(command: TyperCommand) -> None:
+def name_placeholders(command: TyperCommand | TyperGroup) -> None:
     """Give each option a placeholder that says what to write; arguments name themselves."""
     for parameter in command.params:
         if isinstance(parameter, TyperArgument):
             parameter.display_type = _nothing  # type: ignore[assignment, method-assign]
-        elif isinstance(parameter, TyperOption) and parameter.metavar is None:
-            parameter.metavar = _placeholder(parameter)
+        elif isinstance(parameter, TyperOption):
+            name_placeholder(parameter)
+
+
+def name_placeholder(option: TyperOption) -> None:
+    """Give an option a placeholder, unless it has one; a flag takes nothing."""
+    if option.metavar is None:
+        option.metavar = _placeholder(option)
 
 
 def _placeholder(option: TyperOption) -> str:

@@ -42,7 +42,16 @@ def test_every_placeholder_says_what_to_write(name: str, entry: CommandEntry) ->
         if isinstance(option, TyperOption):
             assert option.metavar == "" if option.is_flag else option.metavar
     page = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"}).output
-    assert not [word for word in ("<str>", "list[", "<int", "<float", "<path") if word in page]
+    assert not [
+        word for word in ("<str>", "<bool>", "list[", "<int", "<float", "<path") if word in page
+    ]
+
+
+@pytest.mark.parametrize(
+    "group", ["", *(n for n, e in COMMANDS.items() if isinstance(e, GroupEntry))]
+)
+def test_flags_of_groups_take_nothing(group: str) -> None:
+    assert "<" not in CliRunner().invoke(app, [*group.split(), "--help"]).output
 
 
 @pytest.mark.parametrize(("command", "names"), TAKEN.items())
