@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.errors import BudgetError
 from kernelwright.metal.diagnostic import Record
+from kernelwright.plural import counted
 
 
 class Cost(Record):
@@ -49,9 +50,9 @@ class Caps(Record):
         if self.dollars is not None and cost.dollars > self.dollars:
             return f"${self.dollars:.2f}"
         if self.tokens is not None and cost.tokens > self.tokens:
-            return f"{self.tokens} tokens"
+            return counted(self.tokens, "token")
         if self.calls is not None and cost.calls > self.calls:
-            return f"{self.calls} calls"
+            return counted(self.calls, "call")
         return ""
 
 
@@ -158,9 +159,12 @@ class Budget:
             )
         if cap := account.caps.exceeded_by(account.spent + worst):
             raise BudgetError(
-                f"the next call could take ${worst.dollars:.4f} and {worst.tokens} tokens, and "
-                f"the {scope} spent ${account.spent.dollars:.4f}, {account.spent.tokens} tokens, "
-                f"{account.spent.calls} calls of its cap of {cap}; raise the cap to go on."
+                f"the next call could take ${worst.dollars:.4f} and "
+                f"{counted(worst.tokens, 'token')}, and "
+                f"the {scope} spent ${account.spent.dollars:.4f}, "
+                f"{counted(account.spent.tokens, 'token')}, "
+                f"{counted(account.spent.calls, 'call')} of its cap of {cap}; "
+                "raise the cap to go on."
             )
 
     def _accounts(self, task: str) -> tuple[_Account, ...]:

@@ -29,7 +29,7 @@ from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.planning.capturing import Captured
 from kernelwright.campaign.planning.forecast import Forecast, forecast
 from kernelwright.campaign.planning.wanted_calls import capture_night, joined, with_wishes
-from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.campaign.spec.campaign_file import (
     WANTED,
     NightFunction,
@@ -42,6 +42,7 @@ from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import DeviceError, UsageError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.plan import partition
+from kernelwright.plural import counted
 from kernelwright.runtime.export import export_into, fits_metal
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.collaborator import Collaborators
@@ -328,17 +329,21 @@ def _describe(spec: NightSpec, captured: Mapping[NightFunction, Captured]) -> Ch
         Text.assemble(
             (spec.name, "task"),
             f" on {spec.device}: {counted(len(everything.functions), 'function')}, about "
-            f"{counted(tasks, 'task')}, at most {tasks * spec.candidates_per_task} candidates",
+            f"{counted(tasks, 'task')}, at most "
+            f"{counted(tasks * spec.candidates_per_task, 'candidate')}",
         )
     )
     for function, found in captured.items():
-        names = ", ".join(f.subject.name for f in found.functions)
-        printed.print(
-            f"  {_shortened(function.target)}: {names}, priority {function.priority:g}",
-            markup=False,
-        )
-    for refused in everything.refused:
-        printed.print(f"  not {refused.function}: {refused.reason}", style="warn", markup=False)
+        target = _shortened(function.target)
+        if found.functions:
+            names = ", ".join(f.subject.name for f in found.functions)
+            printed.print(f"  {target}: {names}, priority {function.priority:g}", markup=False)
+        for refused in found.refused:
+            printed.print(
+                f"  {target}: refused: {refused.reason}",
+                style="warn",
+                markup=False,
+            )
     printed.print(Text.assemble(("ends   ", "label"), _limits(spec)))
     expected = forecast((f.graph for f in everything.functions), spec)
     cost = "no live model is asked, so $0.00" if expected is None else expected.sentence
@@ -369,8 +374,10 @@ def _shortened(target: str) -> str:
 
 def _limits(spec: NightSpec) -> str:
     limits = [f"after {in_seconds(spec.seconds)}"] if spec.seconds else []
-    limits += [f"after {spec.evaluations} evaluations"] if spec.evaluations else []
-    return ", ".join([*limits, f"a task after {spec.patience} candidates without a gain"])
+    limits += [f"after {counted(spec.evaluations, 'evaluation')}"] if spec.evaluations else []
+    return ", ".join(
+        [*limits, f"a task after {counted(spec.patience, 'candidate')} without a gain"]
+    )
 
 
 def export_champions(

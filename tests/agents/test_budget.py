@@ -25,7 +25,7 @@ def test_calls_in_flight_count_at_their_worst() -> None:
     [
         (Caps(dollars=0.5), r"\$0\.50"),
         (Caps(tokens=1500), "1500 tokens"),
-        (Caps(calls=1), "1 calls"),
+        (Caps(calls=1), "of its cap of 1 call;"),
     ],
 )
 def test_a_call_that_cannot_fit_is_refused_with_the_cap(caps: Caps, named: str) -> None:

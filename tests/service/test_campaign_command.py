@@ -84,6 +84,19 @@ def test_init_writes_what_check_accepts_and_overwrites_nothing(run: Run) -> None
     assert "new.toml exists already; name another file" in err
 
 
+def test_check_says_beside_a_target_why_it_is_refused(run: Run, folder: Path) -> None:
+    (folder / "looking.py").write_text("def looking(x):\n    return x if x.sum() > 0 else -x\n")
+    more = '\n[[functions]]\ntarget = "looking.py"\ninputs = ["f32[8,32]"]\n'
+    one = _NIGHT.replace("candidates = 2", "candidates = 1\nplateau = 1")
+    (folder / "nightly.toml").write_text(one + more)
+    code, out, _ = run("campaign", "check", "nightly.toml")
+    words = " ".join(out.split())
+    assert (code, out.count("looking.py: ")) == (0, 1)
+    assert "looking.py: refused: looking (" in words
+    assert "at most 1 candidate functions.py: double" in words
+    assert "a task after 1 candidate without a gain" in words
+
+
 @pytest.mark.parametrize("command", ["check", "run"])
 @pytest.mark.parametrize(
     ("old", "new", "words"),

@@ -11,6 +11,7 @@ from kernelwright.campaign.execution.retry_policy import DeviceParkedError
 from kernelwright.campaign.execution.run_control import Vigil
 from kernelwright.campaign.execution.trial_log import TrialLog
 from kernelwright.errors import DeviceError, KernelwrightError
+from kernelwright.plural import counted
 from kernelwright.search.search import Search, Suggestion
 from kernelwright.search.spec import SearchSpec
 
@@ -96,7 +97,7 @@ class Scheduler:
         used = self._used + self.evaluated + self._executor.tool_evaluations
         if self._spec.evaluations is not None and used >= self._spec.evaluations:
             self._met_a_cap = True
-            return f"the {self._spec.evaluations} evaluations that were allowed are done"
+            return f"the cap of {counted(self._spec.evaluations, 'evaluation')} is reached"
         return None
 
     def _refill(self) -> None:

@@ -14,6 +14,7 @@ from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.plan import partition
+from kernelwright.plural import counted
 from kernelwright.search.spec import SearchSpec
 
 _BYTES_PER_TOKEN = 3.5
@@ -52,7 +53,7 @@ class Forecast(Record):
         """Say it to a person."""
         alone = f"; from {'; from '.join(self.others)}" if self.others else ""
         return (
-            f"{self.model}: about {self.calls} calls, {self.tokens:,} tokens, "
+            f"{self.model}: about {counted(self.calls, 'call')}, {counted(self.tokens, 'token')}, "
             f"{_money(self.dollars)} ({self.prices_of}){alone}; {self.cap}"
         )
 
@@ -140,7 +141,7 @@ def _cap(spec: SearchSpec) -> str:
 
 def _limits(caps: Caps) -> list[str]:
     limits = [] if caps.dollars is None else [f"${caps.dollars:.2f}"]
-    limits += [] if caps.tokens is None else [f"{caps.tokens:,} tokens"]
-    limits += [] if caps.calls is None else [f"{caps.calls} calls"]
+    limits += [] if caps.tokens is None else [counted(caps.tokens, "token")]
+    limits += [] if caps.calls is None else [counted(caps.calls, "call")]
     limits += [] if caps.seconds is None else [f"{caps.seconds:g} s"]
     return limits

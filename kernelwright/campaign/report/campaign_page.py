@@ -7,7 +7,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from kernelwright.campaign.report.campaign_report import Morning
 from kernelwright.campaign.report.gain_bars import gain_bars
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far, is_against_mlx
-from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.plural import counted
 
 _TEMPLATES = Environment(
     loader=PackageLoader("kernelwright.campaign.report", "pages"),

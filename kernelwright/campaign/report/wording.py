@@ -1,4 +1,4 @@
-"""How counts and durations are written on every page."""
+"""How money, tokens and durations are written on every page."""
 
 
 def in_seconds(seconds: float) -> str:
@@ -8,11 +8,6 @@ def in_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Render `1 task`, `3 tasks`."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def in_money(known: float, most: float, digits: int = 4) -> str:

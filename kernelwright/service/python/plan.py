@@ -20,6 +20,7 @@ from kernelwright.campaign.planning.plan_summary import (
 from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.metal.device.registry import open_device
+from kernelwright.plural import counted
 from kernelwright.public_call import one_sentence
 from kernelwright.service.python.html import BAD, as_text, line_html, page
 from kernelwright.service.python.picture import Picture
@@ -141,7 +142,7 @@ def plan_result(
     pictures = tuple(
         Picture(
             draw_plan(Flow(planned.graph, planned.regions), outlined),
-            f"the plan of {outlined.function}: {len(outlined.regions)} kernels",
+            f"the plan of {outlined.function}: {counted(len(outlined.regions), 'kernel')}",
         )
         for planned, outlined in zip(plans, outlines, strict=True)
     )

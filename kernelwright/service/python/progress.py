@@ -16,8 +16,9 @@ from kernelwright.campaign.event import (
     FunctionRefused,
     ModelRemarked,
 )
-from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.errors import InputError
+from kernelwright.plural import counted
 from kernelwright.service.console import error_console
 from kernelwright.service.python.html import BAD, GOOD, QUIET, Cell, line_html, table_html
 from kernelwright.service.view.figure import ranked

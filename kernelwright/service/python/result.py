@@ -9,9 +9,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from kernelwright.campaign import FunctionReport, SearchReport, TaskReport
 from kernelwright.campaign.history.resuming import history_of
-from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.errors import InputError
 from kernelwright.evaluator.gain import Gain
+from kernelwright.plural import counted
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.export_function import ExportResult, export
 from kernelwright.service.python.champion import Champion

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.report.champion_list import RankedChampion
-from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.speedup import gain_cells, speedup_note

@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.report.wording import counted
 from kernelwright.evaluator.gain import in_microseconds
 from kernelwright.metal.device.base import Array, Counters
 from kernelwright.metal.diagnostic import Diagnostic, SanitizerReport, Severity
 from kernelwright.metal.perf import Prediction
+from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes
 from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 

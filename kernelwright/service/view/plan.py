@@ -8,8 +8,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from kernelwright.campaign.planning.plan_summary import PlanOutline, RegionOutline, Step
-from kernelwright.campaign.report.wording import counted
 from kernelwright.evaluator.gain import Gain
+from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes
 from kernelwright.service.view.fitted_table import Column, FittedTable
 

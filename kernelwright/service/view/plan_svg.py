@@ -6,9 +6,9 @@ from html import escape
 
 from kernelwright.campaign.planning.launch_graph import Flow, Unit
 from kernelwright.campaign.planning.plan_summary import PlanOutline, RegionOutline
-from kernelwright.campaign.report.wording import counted
 from kernelwright.evaluator.gain import Gain
 from kernelwright.ir.graph import ValueId
+from kernelwright.plural import counted
 from kernelwright.service.view.figure import MLX_IS_BEST, in_bytes
 from kernelwright.service.view.layered import Box, Edge, Key, Layout, Point, arrange
 from kernelwright.service.view.plan import tints

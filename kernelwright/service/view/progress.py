@@ -22,7 +22,8 @@ from kernelwright.campaign.event import (
     ModelRemarked,
     TaskEnded,
 )
-from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.plural import counted
 from kernelwright.service.view.figure import ranked, short
 from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.search_progress import SearchProgress, TaskProgress

@@ -13,8 +13,9 @@ from rich.text import Text
 from kernelwright.campaign.event import LeftOperation
 from kernelwright.campaign.planning.traffic import Traffic
 from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
-from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.campaign.spec.search_target import CATALOG
+from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes, short
 from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.speedup import gain_cells, speedup_note

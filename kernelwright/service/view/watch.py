@@ -8,8 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.report.live_status import Outlook, TaskOutlook, UnderWay
-from kernelwright.campaign.report.wording import counted, in_money, in_seconds, in_tokens
+from kernelwright.campaign.report.wording import in_money, in_seconds, in_tokens
 from kernelwright.evaluator.gain import Gain
+from kernelwright.plural import counted
 from kernelwright.service.view.figure import MLX_IS_BEST, ranked, short
 
 _NARROW = 76
