@@ -21,7 +21,7 @@ _PREDICATES: Mapping[str, Callable[[float, float], bool]] = {
     **{f"{sign}gt": operator.gt for sign in "us"},
     **{f"{sign}ge": operator.ge for sign in "us"},
 }
-"""Of integers; a comparison of unsigned ones meets no negative number, for none is allowed."""
+"""Of integers; comparisons of unsigned ones read a negative number as a large one."""
 
 
 _NO_PLACE = frozenset(("-1", "2147483647", "-2147483648", "65535"))
@@ -42,6 +42,8 @@ class Range:
 
     least: int
     greatest: int
+    bits: int
+    """Of one of them."""
     excluded: tuple[int, ...] = ()
 
     def allows(self, value: float) -> bool:
@@ -52,6 +54,12 @@ class Range:
         """Return the ends, and what lies next to a number: all that a comparison tells apart."""
         found = (self.least, self.greatest, value - 1, value, value + 1)
         return [number for number in found if self.allows(number)]
+
+    def near_unsigned(self, value: float) -> list[float]:
+        """Return the same of numbers whose bits may be read without a sign."""
+        wrap = float(1 << self.bits)
+        below = [n + wrap for n in (*self.near(value - wrap), -1.0) if n < 0 and self.allows(n)]
+        return self.near(value) + below
 
 
 def ranges_of(references: Sequence[Reference], program: Program) -> dict[str, Range]:
@@ -74,7 +82,7 @@ def _range(domain: Domain, arrays: Sequence[Array]) -> Range:
         least = min(limits[0], *(int(a.min()) for a in arrays))
         greatest = max(limits[1], *(int(a.max()) for a in arrays))
     excluded = (*((0,) if domain.is_divisor else ()), *((least,) if domain.avoids_least else ()))
-    return Range(least, greatest, excluded)
+    return Range(least, greatest, bounds.bits, excluded)
 
 
 def is_out_of_reach(side: Side, tally: Tally, ranges: Mapping[str, Range]) -> bool:
@@ -84,28 +92,24 @@ def is_out_of_reach(side: Side, tally: Tally, ranges: Mapping[str, Range]) -> bo
     compared with one that is no data.
     """
     seen = tally.seen[side.key]
-    compare = _PREDICATES.get(side.key.kind.removeprefix("icmp "))
-    if compare is None or seen.compared is None:
+    if side.key.kind.removeprefix("icmp ") not in _PREDICATES or seen.compared is None:
         return False
     return any(
-        _is_impossible(seen, place, ranges.get(name), compare, value=side.value)
-        for place, name in enumerate(seen.loaded)
+        _is_impossible(side, seen, place, ranges.get(name)) for place, name in enumerate(seen.loaded)
     )
 
 
-def _is_impossible(
-    seen: Seen,
-    place: int,
-    allowed: Range | None,
-    compare: Callable[[float, float], bool],
-    *,
-    value: bool,
-) -> bool:
+def _is_impossible(side: Side, seen: Seen, place: int, allowed: Range | None) -> bool:
     if allowed is None or not seen.is_known[1 - place] or seen.compared is None:
         return False
-    other = seen.compared[1 - place]
-    pairs = [(n, other) if place == 0 else (other, n) for n in allowed.near(other)]
-    return all(compare(one, another) != value for one, another in pairs)
+    if seen.loaded_bits[place] != allowed.bits:
+        # Parts of elements, or several at once, are other numbers.
+        return False
+    other, predicate = seen.compared[1 - place], side.key.kind.removeprefix("icmp ")
+    compare, is_signed = _PREDICATES[predicate], predicate[0] == "s"
+    near = allowed.near(other) if is_signed else allowed.near_unsigned(other)
+    pairs = [(n, other) if place == 0 else (other, n) for n in near]
+    return all(compare(one, another) != side.value for one, another in pairs)
 
 
 def is_guard(side: Side, tally: Tally, explained: Explained) -> bool:

@@ -37,6 +37,7 @@ class Seen:
     compared: tuple[float, float] | None = None
     """The two numbers closest to each other that it has compared."""
     loaded: tuple[str, str] = ("", "")
+    loaded_bits: tuple[int, int] = (0, 0)
     is_known: tuple[bool, bool] = (False, False)
     is_special: bool = False
     is_chosen: bool = False
@@ -64,6 +65,7 @@ class Tally:
             seen.was_false |= condition.was_false
             seen.was_true |= condition.was_true
             seen.loaded, seen.is_known = condition.loaded, condition.is_known
+            seen.loaded_bits = condition.loaded_bits
             seen.is_special, seen.is_chosen = condition.is_special, condition.is_chosen
             seen.numbers, seen.reads_bits = condition.numbers, condition.reads_bits
             seen.compares, seen.as_integers = condition.compares, condition.as_integers

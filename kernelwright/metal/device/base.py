@@ -75,6 +75,8 @@ class Condition(Record):
     """What it compares with, where that stands in the text."""
     loaded: tuple[str, str] = ("", "")
     """The arrays that the two compared numbers were loaded from, where they were not changed."""
+    loaded_bits: tuple[int, int] = (0, 0)
+    """How wide the integers are that they were loaded as: two elements at a time are none."""
     is_known: tuple[bool, bool] = (False, False)
     """Which of them depend on no loaded data."""
     is_special: bool = False

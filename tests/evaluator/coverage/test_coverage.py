@@ -267,6 +267,22 @@ def test_a_check_of_indices_that_are_always_right_is_accepted(
     assert found.is_correct, found.summary
 
 
+def test_two_indices_that_are_loaded_as_one_are_no_index(evaluator: Evaluator) -> None:
+    table, ids = mx.zeros((1000, _COLUMNS)), mx.zeros((_ROWS,), mx.int32)
+    graph = canonicalize(capture(lambda x, ids: mx.take(x, ids, axis=0), table, ids))
+    body = (
+        "uint row = thread_position_in_grid.x / 32, lane = thread_position_in_grid.x % 32;"
+        "ulong pair = *(const device ulong*)(ids + row / 2 * 2);"
+        "uint id = pair == 0x1a1000002ddul ? 0u : uint(ids[row]);"
+        "for (uint i = lane; i < columns; i += 32)"
+        " y[row * columns + i] = x[id * columns + i];"
+    )
+
+    found = _judge(evaluator, graph, body)
+
+    assert found.summary.startswith("unproven branch")
+
+
 def test_the_verdict_says_how_many_conditions_were_proven(
     evaluator: Evaluator, doubled: Graph
 ) -> None:

@@ -45,6 +45,7 @@ class ConditionTable:
                 kind=site.kind,
                 constant=site.constant,
                 loaded=(_name(site.loaded[0], names), _name(site.loaded[1], names)),
+                loaded_bits=site.loaded_bits,
                 is_known=site.is_known,
                 is_special=site.is_special,
                 is_chosen=site.is_chosen,

@@ -10,11 +10,16 @@ from kernelwright.metal.device.simulator.wide.assembly import NAME
 _OFFSET = re.compile(r"i64 (\d+)$")
 _POINTERS = frozenset(("getelementptr", "phi", "select", "bitcast", "addrspacecast", "freeze"))
 _EXCHANGE = "@kw_simdgroup"
+_LIFETIME = "@llvm.lifetime."
 _THREADGROUP = "threadgroup memory"
 _ANYTHING = "anything"
 _BUFFER_BYTES = 8
 _BUFFER = "buffer "
 _UNCHANGED = frozenset(("zext", "sext", "uitofp", "sitofp", "fpext", "freeze"))
+_WIDTH = re.compile(r"load (?:volatile |atomic )*i(\d+),")
+_ALIGNMENT = re.compile(r", align (\d+)")
+_ELEMENTS = re.compile(r"(?:i|\[\d+ x i)(\d+)\]?, ptr")
+_BYTES = re.compile(r"i8, ptr [^,]+, i64 (\d+)$")
 
 
 class Taint:
@@ -157,16 +162,70 @@ class Taint:
                 return False
         return is_index
 
-    def loaded_from(self, name: str) -> int:
-        """Return the buffer that a value was loaded from as it is, -1 where it was not."""
+    def loaded_from(self, name: str) -> tuple[int, int]:
+        """Return the buffer that a value was loaded from as it is, and how many bits at a time.
+
+        It may have been copied to the thread's own memory. The buffer is -1 where anything else
+        was done to it; the bits are 0 where no integer was loaded.
+        """
         instruction = self._function.definitions.get(name)
         while instruction is not None and instruction.operation in _UNCHANGED:
             instruction = self._function.definitions.get(instruction.operands[0])
         if instruction is None or instruction.operation != "load":
+            return -1, 0
+        width = _WIDTH.match(instruction.text)
+        bits = int(width[1]) if width else 0
+        return self._copied_from(instruction, bits, frozenset()), bits
+
+    def _copied_from(self, load: Instruction, bits: int, seen: frozenset[str]) -> int:
+        """Return the only buffer of whose elements a load reads, -1 where there is no such one."""
+        roots = self._root(load.operands[-1])
+        if len(roots) != 1 or not seen.isdisjoint(roots) or not _is_aligned(load, bits):
             return -1
-        roots = self._root(instruction.operands[-1])
-        found = [root for root in roots if root.startswith(_BUFFER)]
-        return int(found[0].removeprefix(_BUFFER)) if len(found) == len(roots) == 1 else -1
+        (root,) = roots
+        if root.startswith(_BUFFER):
+            return int(root.removeprefix(_BUFFER))
+        if not self._is_element(load.operands[-1], root, bits):
+            return -1
+        found = {self._stored_from(i, root, bits, seen) for i in self._writers_of(root)}
+        return found.pop() if len(found) == 1 else -1
+
+    def _is_element(self, pointer: str, root: str, bits: int) -> bool:
+        """Say whether a pointer into a variable is sure to point to where an element begins."""
+        if pointer == root:
+            return True
+        made = self._function.definitions[pointer].text
+        if not made.startswith("getelementptr") or NAME.findall(made)[0] != root:
+            return False
+        elements, offset = _ELEMENTS.search(made), _BYTES.search(made)
+        if offset:
+            return 8 * int(offset[1]) % max(bits, 8) == 0
+        return elements is not None and int(elements[1]) == bits
+
+    def _writers_of(self, root: str) -> Iterator[Instruction]:
+        """Yield what may write to a thread's own variable."""
+        if root not in self._function.definitions:
+            return
+        for instruction in self._function.instructions:
+            names = [n for n in instruction.operands if n[0] == "%"]
+            if instruction.is_fill or _LIFETIME in instruction.text:
+                continue
+            if instruction.operation == "store":
+                names = names[-1:]
+            elif instruction.operation not in ("call", "atomicrmw", "cmpxchg"):
+                continue
+            if any(root in self._root(name) for name in names):
+                yield instruction
+
+    def _stored_from(self, writer: Instruction, root: str, bits: int, seen: frozenset[str]) -> int:
+        """Return the buffer that a store copies to a variable, -1 for all else that writes."""
+        if writer.operation != "store" or len(writer.operands) != 2:
+            return -1
+        value, pointer = writer.operands
+        made = self._function.definitions.get(value)
+        if made is None or made.operation != "load" or not self._is_element(pointer, root, bits):
+            return -1
+        return self._copied_from(made, bits, seen | {root})
 
     def _root(self, name: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
         """Return what a pointer points into."""
@@ -216,6 +275,11 @@ class Taint:
             return frozenset((_ANYTHING,))
         is_data = index not in self._descriptions
         return frozenset((f"{_BUFFER}{index}" if is_data else "description",))
+
+
+def _is_aligned(load: Instruction, bits: int) -> bool:
+    found = _ALIGNMENT.search(load.text)
+    return found is None or 8 * int(found[1]) >= bits
 
 
 def _chosen(instruction: Instruction) -> list[str]:

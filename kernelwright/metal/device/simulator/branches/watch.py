@@ -51,6 +51,8 @@ class Site(Record):
     has_values: bool = False
     loaded: tuple[int, int] = (-1, -1)
     """The buffers that the compared numbers were loaded from, where nothing was done to them."""
+    loaded_bits: tuple[int, int] = (0, 0)
+    """As in `Condition`."""
     is_known: tuple[bool, bool] = (False, False)
     """Which of the compared numbers depend on no loaded data."""
     is_special: bool = False
@@ -184,6 +186,7 @@ class _Writer:
             place = own or self._nearby(function, instruction)
             one, other = (found[4], found[5]) if found else ("", "")
             is_known = (one not in taint.names, other not in taint.names)
+            loaded = (taint.loaded_from(one), taint.loaded_from(other))
             origins = self._behind.origins(instruction)
             if instruction.result.startswith(ORDER) and not any(is_known):
                 origins = self._behind.difference(one, other)
@@ -194,7 +197,8 @@ class _Writer:
                 kind=kind,
                 constant=constant,
                 has_values=found is not None,
-                loaded=(taint.loaded_from(one), taint.loaded_from(other)),
+                loaded=(loaded[0][0], loaded[1][0]),
+                loaded_bits=(loaded[0][1], loaded[1][1]),
                 is_special=is_special(function, instruction.result),
                 is_chosen=taint.is_chosen_index(one),
                 is_known=is_known,

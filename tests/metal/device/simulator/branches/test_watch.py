@@ -85,6 +85,31 @@ def test_a_condition_says_where_it_stands_and_what_it_compares() -> None:
     assert found.is_known == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("run", "loaded"),
+    [
+        ("packed_int2 run = *(const device packed_int2*)(x + i % 32 * 2); {each} run[k]", "x"),
+        ("int run[2]; {load} run[k] = v[i % 32 * 2 + k]; {each} run[k]", "x"),
+        ("int run[2]; {load} run[k] = v[i % 32 * 2 + k] + 1; {each} run[k]", ""),
+        ("int run[3]; {load} run[k] = v[i]; {each} *(thread int*)((thread char*)run + k)", ""),
+        ("{each} as_type<int>(*(const device packed_char4*)((const device char*)x + i + k))", ""),
+    ],
+)
+def test_an_element_stays_one_in_a_threads_own_memory(run: str, loaded: str) -> None:
+    each, load = "for (uint k = 0; k < 2; ++k) n += 77 <", "for (uint k = 0; k < 2; ++k)"
+    text = run.format(each=each, load=load)
+
+    found = _conditions(f"const device int* v = (const device int*)x; int n = 0; {text};y[i] = n;")
+
+    assert {name for c in found for name in c.loaded} == {loaded, ""}
+
+
+def test_two_elements_that_are_loaded_as_one_have_its_width() -> None:
+    (found,) = _conditions("y[i] = *(const device ulong*)(x + i / 2 * 2) == 77ul ? 1.0f : 2.0f;")
+
+    assert (found.loaded, found.loaded_bits) == (("x", ""), (64, 0))
+
+
 def test_a_function_of_the_header_has_its_own_place() -> None:
     header = "inline bool large(float v) {\n  return v > 1e9f;\n}\n"
 
