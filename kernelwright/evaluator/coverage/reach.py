@@ -95,7 +95,8 @@ def is_out_of_reach(side: Side, tally: Tally, ranges: Mapping[str, Range]) -> bo
     if side.key.kind.removeprefix("icmp ") not in _PREDICATES or seen.compared is None:
         return False
     return any(
-        _is_impossible(side, seen, place, ranges.get(name)) for place, name in enumerate(seen.loaded)
+        _is_impossible(side, seen, place, ranges.get(name))
+        for place, name in enumerate(seen.loaded)
     )
 
 
