@@ -23,6 +23,10 @@ def _defaulting(factor: Factor) -> Function:
     return lambda x, factor=factor: x * factor
 
 
+def _holding(value: object) -> Function:
+    return lambda: value
+
+
 def _recursive(factor: Factor) -> Function:
     def again(x: mx.array, count: int = 3) -> object:
         return again(x * factor, count - 1) if count else x
@@ -38,8 +42,8 @@ def _recursive(factor: Factor) -> Function:
         _recursive,
         lambda factor: partial(mx.multiply, factor),
         lambda factor: mx.compile(_scaled(factor)),
-        lambda factor: _scaled({"factors": [factor]}),
-        lambda factor: _scaled(_scaled(factor)),
+        lambda factor: _holding({"factors": [factor]}),
+        lambda factor: _holding(_scaled(factor)),
     ],
 )
 @pytest.mark.parametrize(
