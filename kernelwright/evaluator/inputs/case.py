@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from kernelwright.evaluator.inputs.distribution import FOCUSED, Distribution
-from kernelwright.evaluator.inputs.draw import Random, Values, draw
+from kernelwright.evaluator.inputs.draw import Random, Values, as_shares, draw
 from kernelwright.evaluator.inputs.extent import extent_of
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
 from kernelwright.evaluator.inputs.lattice import constants_of, place_constants
@@ -208,6 +208,7 @@ class Case:
             elif place in reals:
                 is_positive = domains[place].is_positive
                 drawn = lone_reals(rows, layer, random, is_positive=is_positive)
+                drawn = as_shares(drawn) if domains[place].is_share else drawn
                 reals[place] = shaped(rows, type_, drawn, random)
             elif _lies_anywhere(exact[place], domains[place]):
                 integers = lone_integers(rows, layer, type_.dtype, random)
@@ -334,6 +335,8 @@ def _rounded(values: Values, draws: Draw, type_: TensorType, domain: Domain) -> 
         np.abs(values, out=values)
         if kind not in _MAY_BE_ZERO:
             values += np.float32(1e-3)
+        if domain.is_share:
+            values = as_shares(values)
     if domain.is_summed and kind in _WITH_EXTREMES:
         beyond, largest = _LARGEST_TERM.get(type_.dtype, (2.0**50, 2.0**50))
         is_beyond = np.isfinite(values) & (np.abs(values) > beyond)

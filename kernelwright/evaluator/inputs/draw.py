@@ -46,6 +46,12 @@ def draw_rows(
     return _DRAWS[distribution](count, length, dtype, random)
 
 
+def as_shares(values: Values) -> Values:
+    """Map positive numbers to numbers between zero and one, in their order."""
+    bounded = np.minimum(values, np.float32(1 << 20))
+    return np.asarray(bounded / (1 + bounded))
+
+
 def limits_of(dtype: Dtype) -> tuple[float, float]:
     """Return the largest number of a format and its smallest normal one, as float32 holds them."""
     if dtype is Dtype.FLOAT16:

@@ -20,6 +20,7 @@ from kernelwright.ir.ops import Domain as Needed
 from kernelwright.ir.ops import Kind, op_named
 
 _BOUNDS = ("maximum", "minimum")
+_LOGARITHMS = ("log", "log2", "log10")
 _MOST_LANDMARKS = 8
 _FARTHEST_LANDMARK = 1e6
 """What masks are compared with, as -1e9, drowns whatever else is added up."""
@@ -44,6 +45,8 @@ class Domain:
 
     index_limit: int | None = None
     is_positive: bool = False
+    is_share: bool = False
+    """A logarithm is taken of its negated logarithm, as of uniform noise: it is below one."""
     is_divisor: bool = False
     is_packed: bool = False
     is_of_any_size: bool = False
@@ -97,6 +100,7 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
     return Domain(
         index_limit=min(known) if known else None,
         is_positive=is_positive,
+        is_share=any(_is_share(graph, use.node) for use in uses),
         is_divisor=any(_divides(graph, use) and not use.is_guarded for use in uses),
         is_packed=is_packed,
         is_of_any_size=is_integer and not (known or levels or is_packed or is_index),
@@ -217,15 +221,36 @@ def _becomes_index(graph: Graph, value: ValueId) -> bool:
 
 def _needs_positive(graph: Graph, node: Node) -> bool:
     """Say whether a node takes a logarithm or a root of what it reads, or of its sum or mean."""
+    found = _behind_sums(graph, node)
+    return found is not None and _domain_at(found, 0) is Needed.POSITIVE
+
+
+def _is_share(graph: Graph, node: Node) -> bool:
+    """Say whether a node takes a logarithm whose negative must be positive, as Gumbel noise is."""
+    found = _behind_sums(graph, node)
+    if found is None or found.op not in _LOGARITHMS:
+        return False
+    return any(
+        negated.op == "negative" and any(_needs_positive(graph, n) for n in _readers(graph, negated))
+        for negated in _readers(graph, found)
+    )
+
+
+def _readers(graph: Graph, node: Node) -> list[Node]:
+    return [graph.nodes[index] for index in graph.consumers_of[node.outputs[0]]]
+
+
+def _behind_sums(graph: Graph, node: Node) -> Node | None:
+    """Return what alone reads a sum or mean, such as one of a node's operand and a constant."""
     while op_named(node.op).behaviour.keeps_sign:
         others = [v for v in node.inputs[1:] if not _is_positive_constant(graph, v)]
         readers = graph.consumers_of[node.outputs[0]]
         if others or len(readers) != 1:
-            return False
+            return None
         node = graph.nodes[readers[0]]
         while only_moves(node) and len(graph.consumers_of[node.outputs[0]]) == 1:
             node = graph.nodes[graph.consumers_of[node.outputs[0]][0]]
-    return _domain_at(node, 0) is Needed.POSITIVE
+    return node
 
 
 def _is_positive_constant(graph: Graph, value: ValueId) -> bool:

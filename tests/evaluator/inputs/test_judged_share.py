@@ -66,3 +66,18 @@ def test_the_trivial_answer_that_passes_is_named() -> None:
     assert not suite.is_proof
     assert suite.why_no_proof.startswith("zeros would pass as output 0 in all ")
     assert "give it sizes, dtypes or ranges of inputs" in suite.why_no_proof
+
+
+@pytest.mark.parametrize("kept_from_zero", [lambda noise: noise, lambda noise: noise + 1e-9])
+def test_noise_of_a_sampler_is_drawn_between_zero_and_one(
+    kept_from_zero: Callable[[mx.array], mx.array],
+) -> None:
+    def sampled(logits: mx.array, noise: mx.array) -> mx.array:
+        gumbel = -mx.log(-mx.log(kept_from_zero(noise)))
+        return mx.argmax(mx.log(mx.softmax(logits, axis=-1)) + gumbel, axis=-1)
+
+    graph = canonicalize(capture(sampled, mx.zeros((4, 256)), mx.zeros((4, 256))))
+    suite = visible_suite(Task(graph, "task"), (), CONFIG)
+    assert suite.is_proof
+    # NaN, the largest of any row, would hide what the others hold.
+    assert len(suite.dropped) < len(suite.references) / 3

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from kernelwright.evaluator.inputs.draw import Random
+from kernelwright.evaluator.inputs.draw import Random, as_shares
 from kernelwright.evaluator.inputs.independence import Rows, rows_of
 from kernelwright.evaluator.inputs.mixed import shaped
 from kernelwright.evaluator.inputs.structures.flag_rows import flag_rows
@@ -182,6 +182,8 @@ class _Structured:
         values = self._float_rows(domain)
         if domain.is_positive:
             values = np.abs(values) + np.float32(1e-3)
+        if domain.is_share:
+            values = as_shares(values.astype(np.float32))
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(values.astype(self.type_.dtype.numpy))
 
