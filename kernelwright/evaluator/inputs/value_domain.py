@@ -231,7 +231,8 @@ def _is_share(graph: Graph, node: Node) -> bool:
     if found is None or found.op not in _LOGARITHMS:
         return False
     return any(
-        negated.op == "negative" and any(_needs_positive(graph, n) for n in _readers(graph, negated))
+        negated.op == "negative"
+        and any(_needs_positive(graph, n) for n in _readers(graph, negated))
         for negated in _readers(graph, found)
     )
 
