@@ -146,8 +146,8 @@ def test_a_line_of_corrections_is_as_long_with_a_death_in_it(
     with LoopbackServer(dying) as server:
         url = server.base_url("openai")
         with pytest.raises(ModelError, match="suspended"):
-            search(store, judge, "openai:gpt-5", url, candidates=9)
+            search(store, judge, "openai:gpt-5", url, candidates=16)
         dying.revive()
-        search(store, judge, "openai:gpt-5", url, candidates=9)
+        search(store, judge, "openai:gpt-5", url, candidates=16)
     # Two rounds, as `repairs` allows by default.
     assert model.repairs == 2
