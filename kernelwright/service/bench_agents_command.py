@@ -47,7 +47,8 @@ def bench_agents(
         list[Level] | None, typer.Option("--level", help="Only tasks of a level; repeat.")
     ] = None,
     task: Annotated[
-        list[str] | None, typer.Option("--task", help="Only some tasks, by name; repeat.")
+        list[str] | None,
+        typer.Option("--task", metavar="NAME", help="Only some tasks, by name; repeat."),
     ] = None,
     candidates: Annotated[
         int, typer.Option(min=1, help="The most candidates to try for a task.")

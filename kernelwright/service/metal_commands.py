@@ -137,7 +137,10 @@ def run(
     constant: ConstantOption = None,
     include: IncludeOption = None,
     save: Annotated[
-        Path | None, typer.Option("--save", help="A folder for what the kernel wrote, as .npy.")
+        Path | None,
+        typer.Option(
+            "--save", metavar="FOLDER", help="A folder for what the kernel wrote, as .npy."
+        ),
     ] = None,
     seed: SeedOption = 0,
     timeout: TimeoutOption = 30.0,

@@ -54,6 +54,17 @@ def test_flags_of_groups_take_nothing(group: str) -> None:
     assert "<" not in CliRunner().invoke(app, [*group.split(), "--help"]).output
 
 
+@pytest.mark.parametrize(("name", "entry"), _commands())
+def test_a_placeholder_agrees_with_what_is_said_of_the_option(
+    name: str, entry: CommandEntry
+) -> None:
+    for option in entry.load(name).params:
+        if isinstance(option, TyperOption) and option.metavar == "FILE":
+            assert "folder" not in f"{option.name} {option.help}".lower()
+        elif isinstance(option, TyperOption) and option.metavar == "FINGERPRINT":
+            assert "fingerprint" in str(option.help)
+
+
 @pytest.mark.parametrize(("command", "names"), TAKEN.items())
 def test_settings_name_parameters_of_their_commands(command: str, names: tuple[str, ...]) -> None:
     entry = COMMANDS[command]
