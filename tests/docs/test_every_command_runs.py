@@ -29,6 +29,11 @@ _FILES = {
         "kernel void twice(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],\n"
         "                  uint i [[thread_position_in_grid]]) { y[i] = 2.0f * x[i]; }\n"
     ),
+    "config.json": (
+        '{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "vocab_size": 100, '
+        '"intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2, '
+        '"rms_norm_eps": 1e-5}\n'
+    ),
     "program.py": 'print("a program")\n',
 }
 _DAY = """
@@ -60,6 +65,8 @@ store sync copy.db
 store prune --days 30 --dry-run
 store verify --device simulator
 run program.py
+tune config.json --prompt 8 --record trace.json
+redteam --attacks 1 --seconds 1
 metal check twice.metal
 metal run twice.metal --grid 64 -b "x=f32[64]" -b "y=f32[64]"
 metal sanitize twice.metal --grid 64 -b "x=f32[64]" -b "y=f32[64]"
@@ -69,16 +76,17 @@ _REFUSED = """
 campaign pause
 campaign stop
 campaign resume
+worker
+fleet status
 """
-"""Of a campaign that is over; `tests/service/test_campaign_command.py` pauses one that runs."""
+"""Of a campaign that is over, and of a store that no fleet shares.
+
+`tests/service/test_campaign_command.py` pauses a campaign that runs.
+"""
 _ELSEWHERE = {
-    "tune": "tests/service/test_tune_command.py",
     "mcp": "tests/service/mcp/test_client.py",
-    "worker": "tests/service/test_command_line.py",
     "fleet up": "tests/service/test_command_line.py",
-    "fleet status": "tests/service/test_command_line.py",
     "bench-agents": "tests/agents/bench",
-    "redteam": "tests/campaign/redteam/test_redteam.py",
 }
 """Commands that need a model or several processes, and where they are tried."""
 
