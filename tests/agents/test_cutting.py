@@ -7,7 +7,7 @@ import mlx.core as mx
 from kernelwright.agents.protocols import Plan
 from kernelwright.campaign import Subject, capture_subjects
 from kernelwright.campaign.execution.function_cutting import plan_functions
-from kernelwright.campaign.execution.run_control import Vigil
+from kernelwright.campaign.execution.run_control import RunControl
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
@@ -30,8 +30,8 @@ def test_functions_wait_for_their_models_side_by_side() -> None:
         Subject(f"rows{n}", double_plus_one, (mx.zeros((n, 8)),), {}, "rows.py")
         for n in (2, 3, 4, 5)
     ]
-    vigil = Vigil(Pause(), lambda event: None)
-    plans = plan_functions(capture_subjects(subjects), Pair(), DEVICE, vigil)
+    control = RunControl(Pause(), lambda event: None)
+    plans = plan_functions(capture_subjects(subjects), Pair(), DEVICE, control)
     assert [plan.subject.name for plan in plans] == ["rows2", "rows3", "rows4", "rows5"]
 
 
@@ -48,8 +48,8 @@ def test_a_function_that_cannot_be_cut_stays_with_mlx_and_the_others_go_on() -> 
     subjects = [
         Subject(f"rows{n}", double_plus_one, (mx.zeros((n, 8)),), {}, "rows.py") for n in (2, 3, 4)
     ]
-    vigil = Vigil(Pause(), lambda event: None)
-    plans = list(plan_functions(capture_subjects(subjects), Unlucky(), DEVICE, vigil))
+    control = RunControl(Pause(), lambda event: None)
+    plans = list(plan_functions(capture_subjects(subjects), Unlucky(), DEVICE, control))
     assert [plan.author for plan in plans] == ["pair", "nobody", "pair"]
     (left,) = plans[1].left
     assert left.reason == "ZeroDivisionError: a slip"

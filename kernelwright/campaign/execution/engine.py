@@ -11,7 +11,7 @@ from kernelwright.campaign.execution.executor import Executor, ExecutorFactory, 
 from kernelwright.campaign.execution.function_cutting import plan_functions
 from kernelwright.campaign.execution.judge import MakeJudge
 from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE, Endurance
-from kernelwright.campaign.execution.run_control import Vigil
+from kernelwright.campaign.execution.run_control import RunControl
 from kernelwright.campaign.execution.scheduler import Scheduler
 from kernelwright.campaign.execution.trial_log import Listener, TrialLog, logged
 from kernelwright.campaign.history.heartbeat import Heartbeat
@@ -93,7 +93,7 @@ class Engine:
         self._settings = settings
         self._listen = settings.listen
         self._hire = settings.hire or self._keep_team
-        self._vigil = Vigil(settings.pause or Pause(), settings.listen)
+        self._control = RunControl(settings.pause or Pause(), settings.listen)
         self._earlier = Earlier()
         self._campaign_id = ""
 
@@ -102,7 +102,7 @@ class Engine:
 
         Safe in a signal handler.
         """
-        self._vigil.stop()
+        self._control.stop()
 
     def run(self, captured: Captured) -> SearchReport:
         """Search every captured function; return what was found.
@@ -117,12 +117,12 @@ class Engine:
         """
         with (
             self._executors.open(
-                self._spec.jobs, self._vigil.rest, self._settings.endurance
+                self._spec.jobs, self._control.rest, self._settings.endurance
             ) as executor,
-            self._store.holding_on(self._vigil.hold_on()),
+            self._store.holding_on(self._control.hold_on()),
         ):
             # The clock runs before the first write, for which a full disk may have no room.
-            self._vigil.begin(self._spec.seconds, 0.0)
+            self._control.begin(self._spec.seconds, 0.0)
             self._begin(executor, captured)
             with self._heartbeat().beating(), self._failing_in_order():
                 hired = self._hire(self._campaign_id, executor)
@@ -170,7 +170,7 @@ class Engine:
         )
         self._campaign_id = campaign.id
         self._earlier = earlier_runs(self._store, campaign.id)
-        self._vigil.begin(
+        self._control.begin(
             self._spec.seconds, self._earlier.seconds if self._settings.resumes else 0.0
         )
         began = CampaignBegan(
@@ -190,7 +190,7 @@ class Engine:
 
     def _planned(self, captured: Captured, team: Team, executor: Executor) -> list[FunctionPlan]:
         plans: list[FunctionPlan] = []
-        for plan in plan_functions(captured, team.planner, executor.info, self._vigil):
+        for plan in plan_functions(captured, team.planner, executor.info, self._control):
             plans.append(plan)
             self._say(plan.event, log=True)
             if (drawn := record_of(plan)) is not None:
@@ -216,7 +216,7 @@ class Engine:
             search,
             executor,
             trials,
-            self._vigil,
+            self._control,
             Suspects(self._earlier.in_flight, self._spec.most_deaths),
             self._spec,
             used=self._earlier.evaluations if self._settings.resumes else 0,
@@ -235,21 +235,21 @@ class Engine:
             self._store,
             self._campaign_id,
             lease=timedelta(seconds=self._spec.lease_s),
-            elapsed_s=self._vigil.elapsed_s,
-            when_lost=lambda: self._vigil.stop(_LOST),
+            elapsed_s=self._control.elapsed_s,
+            when_lost=lambda: self._control.stop(_LOST),
         )
 
     def _end(self, reason: str, *, is_capped: bool) -> CampaignEnded:
-        is_cut_short = self._vigil.is_cut_short
+        is_cut_short = self._control.is_cut_short
         state: CampaignState = "interrupted" if is_cut_short else "finished"
         if is_capped and not is_cut_short:
             state = "capped"
-        self._store.end_campaign(self._campaign_id, state, elapsed_s=self._vigil.elapsed_s())
+        self._store.end_campaign(self._campaign_id, state, elapsed_s=self._control.elapsed_s())
         ended = CampaignEnded(
             campaign_id=self._campaign_id,
             reason=reason,
             interrupted=is_cut_short,
-            parked=bool(self._vigil.parked),
+            parked=bool(self._control.parked),
             capped=state == "capped",
         )
         self._say(ended, log=True)
@@ -261,8 +261,8 @@ class Engine:
             yield
         except BaseException:
             # Nobody waits for room in the store any more.
-            self._vigil.stop()
-            self._store.end_campaign(self._campaign_id, "failed", elapsed_s=self._vigil.elapsed_s())
+            self._control.stop()
+            self._store.end_campaign(self._campaign_id, "failed", elapsed_s=self._control.elapsed_s())
             raise
 
     def _say(self, event: Event, *, log: bool = False) -> None:

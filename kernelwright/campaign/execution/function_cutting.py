@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from kernelwright.agents.protocols import Planner
-from kernelwright.campaign.execution.run_control import Vigil
+from kernelwright.campaign.execution.run_control import RunControl
 from kernelwright.campaign.planning.capturing import Captured, FunctionPlan, plan_function
 from kernelwright.metal.device.base import DeviceInfo
 
@@ -17,7 +17,7 @@ _AT_ONCE = 4
 
 
 def plan_functions(
-    captured: Captured, planner: Planner, device: DeviceInfo, vigil: Vigil
+    captured: Captured, planner: Planner, device: DeviceInfo, control: RunControl
 ) -> Iterator[FunctionPlan]:
     """Yield the plans in the functions' order; no more once a stopped run is out of patience."""
     waiting, begun = deque(captured.functions), deque[Future[FunctionPlan]]()
@@ -26,9 +26,9 @@ def plan_functions(
             begun.append(_begun(partial(plan_function, waiting.popleft(), planner, device)))
         plan = begun.popleft()
         while not plan.done():
-            if vigil.is_out_of_patience:
+            if control.is_out_of_patience:
                 return
-            vigil.pass_time(_POLL_S)
+            control.pass_time(_POLL_S)
         yield plan.result()
 
 

@@ -14,8 +14,8 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 
 
-class Vigil:
-    """Watches over one run; safe from every thread, and `stop` in a signal handler."""
+class RunControl:
+    """Says whether one run may go on; safe from every thread, and `stop` in a signal handler."""
 
     def __init__(self, pause: Pause, listen: Callable[[Event], None]) -> None:
         self._pause = pause

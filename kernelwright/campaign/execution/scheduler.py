@@ -8,7 +8,7 @@ from kernelwright.campaign.execution.candidate_queue import Queue, Work
 from kernelwright.campaign.execution.crash_quarantine import Suspects, failed_evaluation, given_up
 from kernelwright.campaign.execution.executor import Executor, Job, JobVerdict
 from kernelwright.campaign.execution.retry_policy import DeviceParkedError
-from kernelwright.campaign.execution.run_control import Vigil
+from kernelwright.campaign.execution.run_control import RunControl
 from kernelwright.campaign.execution.trial_log import TrialLog
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.plural import counted
@@ -27,7 +27,7 @@ class Scheduler:
         search: Search,
         executor: Executor,
         trials: TrialLog,
-        vigil: Vigil,
+        control: RunControl,
         suspects: Suspects,
         spec: SearchSpec,
         *,
@@ -37,7 +37,7 @@ class Scheduler:
         self._search = search
         self._executor = executor
         self._trials = trials
-        self._vigil = vigil
+        self._control = control
         self._suspects = suspects
         self._spec = spec
         self._used = used
@@ -63,36 +63,36 @@ class Scheduler:
             reason = self._halted()
             if reason is not None:
                 self._wind_up(reason)
-            elif not self._vigil.is_held:
+            elif not self._control.is_held:
                 self._look_elsewhere()
                 self._refill()
             self._begin_what_may()
             if not self._running:
                 if self._is_to_wait(reason):
-                    self._vigil.wait(_POLL_S)
+                    self._control.wait(_POLL_S)
                     continue
                 if self._queue.is_empty:
                     if reason is None and self._search.may_go_on:
                         # Another campaign had judged all that was about to begin.
                         continue
-                    if self._vigil.parked:
+                    if self._control.parked:
                         self._think_ahead()
                     return reason or (_CAPPED if self.is_capped else "every task is done")
                 if not len(self._queue):
                     self._begin_suspect()
-            if self._vigil.is_out_of_patience:
+            if self._control.is_out_of_patience:
                 # Whoever still runs is cut off; nothing of theirs is recorded.
                 self._executor.close()
                 return reason or "interrupted"
             self._collect_what_ended()
 
     def _is_to_wait(self, reason: str | None) -> bool:
-        return self._vigil.is_held or (reason is None and self._search.is_pending)
+        return self._control.is_held or (reason is None and self._search.is_pending)
 
     def _halted(self) -> str | None:
         """Say why nothing new may begin, None while it may."""
-        if (reason := self._vigil.reason) is not None:
-            self._met_a_cap |= self._vigil.is_out_of_time
+        if (reason := self._control.reason) is not None:
+            self._met_a_cap |= self._control.is_out_of_time
             return reason
         used = self._used + self.evaluated + self._executor.tool_evaluations
         if self._spec.evaluations is not None and used >= self._spec.evaluations:
@@ -108,7 +108,7 @@ class Scheduler:
 
     def _wind_up(self, reason: str) -> None:
         """Begin nothing new; unless cut short, what was found is still confirmed."""
-        is_cut_short = self._vigil.is_cut_short
+        is_cut_short = self._control.is_cut_short
         for work in self._queue.drop(lambda work: is_cut_short or not work.confirms):
             self._search.abandon(work.suggestion)
         if is_cut_short:
@@ -134,7 +134,7 @@ class Scheduler:
             self._queue.add(work)
 
     def _begin_what_may(self) -> None:
-        while not self._vigil.is_held:
+        while not self._control.is_held:
             work = self._queue.next(self._running.values(), self._executor.jobs)
             if work is None:
                 return
@@ -176,16 +176,16 @@ class Scheduler:
         for future in done:
             self._collect(self._running.pop(future), future)
         if not self._running:
-            self._vigil.wait(0 if done else _POLL_S)
+            self._control.wait(0 if done else _POLL_S)
 
     def _collect(self, work: Work, future: Future[JobVerdict]) -> None:
         """Take a verdict, or what came instead of one."""
         try:
             verdict = future.result()
         except DeviceParkedError as e:
-            self._vigil.park(str(e))
+            self._control.park(str(e))
         except DeviceError:
-            if not self._vigil.is_cut_short and self._halted() is None:
+            if not self._control.is_cut_short and self._halted() is None:
                 raise
         except KernelwrightError:
             raise
@@ -209,11 +209,11 @@ class Scheduler:
     def _think_ahead(self) -> None:
         """Ask for what can be asked for without a device; the store keeps it for later."""
         waiting = [s for s in self._search.tasks if not s.ended and not s.in_flight]
-        while waiting and not self._vigil.is_stopping:
+        while waiting and not self._control.is_stopping:
             for search in tuple(waiting):
                 batch = self._search.ask_ahead(search)
                 if batch is None:
                     continue
                 waiting.remove(search)
                 self._trials.intend([Suggestion(search, proposal) for proposal in batch])
-            self._vigil.wait(_POLL_S if waiting else 0)
+            self._control.wait(_POLL_S if waiting else 0)

@@ -3,16 +3,16 @@
 import pytest
 
 from kernelwright.campaign.event import CampaignHeldUp, Event
-from kernelwright.campaign.execution.run_control import Vigil
+from kernelwright.campaign.execution.run_control import RunControl
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.errors import BlockedError
 
 
 def test_a_full_disk_holds_a_run_up_no_longer_than_it_may_take() -> None:
     said: list[Event] = []
-    vigil = Vigil(Pause(), said.append)
-    vigil.begin(1.6, 0.0)
-    hold_on = vigil.hold_on()
+    control = RunControl(Pause(), said.append)
+    control.begin(1.6, 0.0)
+    hold_on = control.hold_on()
     error = BlockedError("the store is on a full disk")
     hold_on(error)
     with pytest.raises(BlockedError, match="full disk"):
