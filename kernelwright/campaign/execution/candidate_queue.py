@@ -44,12 +44,12 @@ class Work:
 class Queue:
     """What is to be evaluated or confirmed.
 
-    Suspects begin when nothing else is left, one at a time with nothing beside them. Their tasks
-    wait with them: what is proposed next is what an undisturbed run proposes.
+    Quarantined candidates begin when nothing else is left, one at a time with nothing beside them.
+    Their tasks wait with them: what is proposed next is what an undisturbed run proposes.
     """
 
-    def __init__(self, is_suspect: Callable[[str], bool]) -> None:
-        self._is_suspect = is_suspect
+    def __init__(self, is_quarantined: Callable[[str], bool]) -> None:
+        self._is_quarantined = is_quarantined
         self._ready = deque[Work]()
         self._held = deque[Work]()
         self._elsewhere = deque[Work]()
@@ -57,7 +57,7 @@ class Queue:
 
     def add(self, work: Work) -> None:
         """Let work wait its turn."""
-        (self._held if self._is_suspect(work.candidate_id) else self._ready).append(work)
+        (self._held if self._is_quarantined(work.candidate_id) else self._ready).append(work)
 
     def leave(self, work: Work) -> None:
         """Set work aside: another campaign is at its candidate."""
@@ -74,11 +74,11 @@ class Queue:
 
     def next(self, running: Collection[Work], jobs: int) -> Work | None:
         """Return what may begin beside what runs."""
-        room = 1 if any(self._is_suspect(work.candidate_id) for work in running) else jobs
+        room = 1 if any(self._is_quarantined(work.candidate_id) for work in running) else jobs
         return self._ready.popleft() if self._ready and len(running) < room else None
 
     def next_alone(self) -> Work | None:
-        """Return a suspect, now that nothing runs and nothing else is ready."""
+        """Return a quarantined candidate, now that nothing runs and nothing else is ready."""
         return self._held.popleft() if self._held and not self._ready else None
 
     def due_elsewhere(self) -> Iterator[Work]:

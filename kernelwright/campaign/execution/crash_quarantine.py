@@ -12,7 +12,7 @@ _MOST_LOSSES = 2
 """Workers that a candidate may lose in a run before its verdict stands."""
 
 
-class Suspects:
+class CrashQuarantine:
     """Who is quarantined, and what for."""
 
     def __init__(self, in_flight: Mapping[str, int], most_deaths: int) -> None:

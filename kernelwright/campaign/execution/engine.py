@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kernelwright.campaign.event import CampaignBegan, CampaignEnded, Event
-from kernelwright.campaign.execution.crash_quarantine import Suspects
+from kernelwright.campaign.execution.crash_quarantine import CrashQuarantine
 from kernelwright.campaign.execution.executor import Executor, ExecutorFactory, LocalExecutors
 from kernelwright.campaign.execution.function_cutting import plan_functions
 from kernelwright.campaign.execution.judge import MakeJudge
@@ -217,7 +217,7 @@ class Engine:
             executor,
             trials,
             self._control,
-            Suspects(self._earlier.in_flight, self._spec.most_deaths),
+            CrashQuarantine(self._earlier.in_flight, self._spec.most_deaths),
             self._spec,
             used=self._earlier.evaluations if self._settings.resumes else 0,
         )
@@ -262,7 +262,9 @@ class Engine:
         except BaseException:
             # Nobody waits for room in the store any more.
             self._control.stop()
-            self._store.end_campaign(self._campaign_id, "failed", elapsed_s=self._control.elapsed_s())
+            self._store.end_campaign(
+                self._campaign_id, "failed", elapsed_s=self._control.elapsed_s()
+            )
             raise
 
     def _say(self, event: Event, *, log: bool = False) -> None:

@@ -5,7 +5,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import timedelta
 
 from kernelwright.campaign.execution.candidate_queue import Queue, Work
-from kernelwright.campaign.execution.crash_quarantine import Suspects, failed_evaluation, given_up
+from kernelwright.campaign.execution.crash_quarantine import (
+    CrashQuarantine,
+    failed_evaluation,
+    given_up,
+)
 from kernelwright.campaign.execution.executor import Executor, Job, JobVerdict
 from kernelwright.campaign.execution.retry_policy import DeviceParkedError
 from kernelwright.campaign.execution.run_control import RunControl
@@ -28,7 +32,7 @@ class Scheduler:
         executor: Executor,
         trials: TrialLog,
         control: RunControl,
-        suspects: Suspects,
+        quarantine: CrashQuarantine,
         spec: SearchSpec,
         *,
         used: int = 0,
@@ -38,10 +42,10 @@ class Scheduler:
         self._executor = executor
         self._trials = trials
         self._control = control
-        self._suspects = suspects
+        self._quarantine = quarantine
         self._spec = spec
         self._used = used
-        self._queue = Queue(suspects.holds)
+        self._queue = Queue(quarantine.holds)
         self._running: dict[Future[JobVerdict], Work] = {}
         self._met_a_cap = False
         self.evaluated = 0
@@ -146,7 +150,7 @@ class Scheduler:
         work = self._queue.next_alone()
         if work is None:
             return
-        deaths = self._suspects.deaths(work.candidate_id)
+        deaths = self._quarantine.deaths(work.candidate_id)
         if not deaths:
             self._begin(work)
             return
@@ -162,12 +166,12 @@ class Scheduler:
         if not work.confirms and self._trials.reuse(work):
             return
         # A candidate counts once, however many workers die under it.
-        self.evaluated += not work.confirms and not self._suspects.has_lost(work.candidate_id)
+        self.evaluated += not work.confirms and not self._quarantine.has_lost(work.candidate_id)
         job = Job(
             work.search.task,
             work.proposal.program,
             confirms=work.confirms,
-            alone=self._suspects.holds(work.candidate_id),
+            alone=self._quarantine.holds(work.candidate_id),
         )
         self._running[self._executor.submit(job)] = work
 
@@ -195,7 +199,7 @@ class Scheduler:
             self._take(work, JobVerdict(failed, self._executor.environment))
             return
         else:
-            if self._suspects.is_to_be_tried_again(work.candidate_id, verdict.evaluation):
+            if self._quarantine.is_to_be_tried_again(work.candidate_id, verdict.evaluation):
                 self._queue.add(work)
             else:
                 self._take(work, verdict)
