@@ -1,4 +1,4 @@
-"""The workbench: as many judges as may work at once, lent out one to a thread."""
+"""A pool of as many judges as may work at once, lent out one to a thread."""
 
 import queue
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def judges_at_once(device: DeviceInfo, jobs: int) -> int:
     return jobs if device.name == "cuda" or not device.measures_time else 1
 
 
-class Bench:
+class EvaluatorPool:
     """Judges for one device."""
 
     def __init__(

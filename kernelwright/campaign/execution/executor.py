@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from kernelwright.campaign.execution.evaluator_pool import Bench
+from kernelwright.campaign.execution.evaluator_pool import EvaluatorPool
 from kernelwright.campaign.execution.judge import MakeJudge, environment_of
 from kernelwright.campaign.execution.retry_policy import Endurance, Rest
 from kernelwright.evaluator.evaluation import Evaluation
@@ -111,53 +111,53 @@ class LocalExecutors(ExecutorFactory):
 
     def open(self, jobs: int, rest: Rest, endurance: Endurance) -> "LocalExecutor":
         """Open the device."""
-        return LocalExecutor(Bench(self._make_judge, jobs, rest, endurance))
+        return LocalExecutor(EvaluatorPool(self._make_judge, jobs, rest, endurance))
 
 
 class LocalExecutor:
     """Lends each job an evaluator of this process."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._pool = ThreadPoolExecutor(bench.jobs, thread_name_prefix="evaluate")
-        self.environment = environment_of(bench.info)
+    def __init__(self, pool: EvaluatorPool) -> None:
+        self._pool = pool
+        self._threads = ThreadPoolExecutor(pool.jobs, thread_name_prefix="evaluate")
+        self.environment = environment_of(pool.info)
 
     @property
     def info(self) -> DeviceInfo:
         """Return what identifies the device."""
-        return self._bench.info
+        return self._pool.info
 
     @property
     def width(self) -> int:
         """Return how many evaluators there are."""
-        return self._bench.jobs
+        return self._pool.jobs
 
     @property
     def jobs(self) -> int:
         """Return how many evaluators there are."""
-        return self._bench.jobs
+        return self._pool.jobs
 
     @property
     def evaluations(self) -> int:
         """Return how many programs were evaluated."""
-        return self._bench.evaluations
+        return self._pool.evaluations
 
     @property
     def tool_evaluations(self) -> int:
         """Return how many of those models asked for."""
-        return self._bench.tool_evaluations
+        return self._pool.tool_evaluations
 
     def submit(self, job: Job) -> Future[JobVerdict]:
         """Evaluate on the next free evaluator."""
-        return self._pool.submit(self._run, job)
+        return self._threads.submit(self._run, job)
 
     def try_out(self, task: Task, program: Program) -> Evaluation:
         """Evaluate what may become a candidate; when it does, its verdict is there already."""
-        return self._bench.try_out(task, program)
+        return self._pool.try_out(task, program)
 
     def close(self) -> None:
         """End every worker."""
-        self._bench.close()
+        self._pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -169,9 +169,9 @@ class LocalExecutor:
         trace: TracebackType | None,
     ) -> None:
         # Workers end before anybody waits for their threads: a second Ctrl-C ends at once.
-        self._bench.close()
-        self._pool.shutdown()
+        self._pool.close()
+        self._threads.shutdown()
 
     def _run(self, job: Job) -> JobVerdict:
-        judge = self._bench.confirm if job.confirms else self._bench.evaluate
+        judge = self._pool.confirm if job.confirms else self._pool.evaluate
         return JobVerdict(judge(job.task, job.program, alone=job.alone), self.environment)

@@ -31,7 +31,7 @@ from kernelwright.campaign.history.ledger import (
 )
 from kernelwright.campaign.team.lesson_book import Experience
 from kernelwright.campaign.team.offline_team import offline_team
-from kernelwright.campaign.team.workbench import BenchWorkbench
+from kernelwright.campaign.team.workbench import ExecutorWorkbench
 from kernelwright.search.bandit import ModelOffer
 from kernelwright.search.bandit_strategy import BanditStrategy
 from kernelwright.search.spec import SearchSpec
@@ -117,12 +117,12 @@ class _Agency:
         self._saying = threading.Lock()
         self._board: AsyncBridge | None = None
         self._wager: BanditStrategy | None = None
-        self._bench: Executor | None = None
+        self._executor: Executor | None = None
 
-    def hire(self, campaign_id: str, bench: Executor) -> Hired:
+    def hire(self, campaign_id: str, executor: Executor) -> Hired:
         """Return the team and the strategy of a campaign."""
         self._campaign_id = campaign_id
-        self._bench = bench
+        self._executor = executor
         model = open_model(
             self._models,
             ledger=StoreLedger(self._store, campaign_id),
@@ -152,7 +152,7 @@ class _Agency:
             team,
             ModelCoder(
                 board,
-                BenchWorkbench(bench, self._store, self._is_used_up),
+                ExecutorWorkbench(executor, self._store, self._is_used_up),
                 experience if options.archive else no_lessons,
                 strategies,
                 CoderOptions(
@@ -162,7 +162,7 @@ class _Agency:
                 ),
                 self._note_end,
             ),
-            bench.info,
+            executor.info,
             self._spec,
             learner=experience if options.archive else None,
             offers=self._offers(board.models),
@@ -182,9 +182,9 @@ class _Agency:
 
     def _is_used_up(self) -> bool:
         """Say whether the search has used up the evaluations that it was allowed."""
-        if self._spec.evaluations is None or self._bench is None:
+        if self._spec.evaluations is None or self._executor is None:
             return False
-        return self._bench.evaluations >= self._spec.evaluations
+        return self._executor.evaluations >= self._spec.evaluations
 
     def _remark(self, sentence: str) -> None:
         """Tell people and the campaign's log, once; called from the threads that ask."""

@@ -17,14 +17,16 @@ from kernelwright.store import CandidateDetail, Champion, KernelStore
 _MOST_SIBLINGS = 3
 
 
-class BenchWorkbench:
-    """Judges on a campaign's bench, one program of models at a time, each program once.
+class ExecutorWorkbench:
+    """Judges on a campaign's executor, one program of models at a time, each program once.
 
     Every evaluation counts against the campaign's cap on evaluations, as a candidate's does.
     """
 
-    def __init__(self, bench: Executor, store: KernelStore, is_used_up: Callable[[], bool]) -> None:
-        self._bench = bench
+    def __init__(
+        self, executor: Executor, store: KernelStore, is_used_up: Callable[[], bool]
+    ) -> None:
+        self._executor = executor
         self._store = store
         self._is_used_up = is_used_up
         self._turn = threading.Lock()
@@ -32,7 +34,7 @@ class BenchWorkbench:
     @property
     def info(self) -> DeviceInfo:
         """Return what identifies the device."""
-        return self._bench.info
+        return self._executor.info
 
     def evaluate(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict of the open stages.
@@ -44,14 +46,14 @@ class BenchWorkbench:
         with self._turn:
             if self._is_used_up():
                 raise BudgetError("the evaluations that the search was allowed are done.")
-            return self._bench.try_out(task, program)
+            return self._executor.try_out(task, program)
 
     def siblings(self, task: Task) -> Sequence[Sibling]:
         """Return champions of like tasks: the same at another size first, then the family's."""
         name, family = operation(task.graph), classify(task.graph).pattern
         same: list[Sibling] = []
         alike: list[Sibling] = []
-        for champion in self._store.best(device=self._bench.info.name, limit=200):
+        for champion in self._store.best(device=self._executor.info.name, limit=200):
             if champion.task.id == task.fingerprint or len(same) >= _MOST_SIBLINGS:
                 continue
             detail = self._store.show(champion.candidate_id)

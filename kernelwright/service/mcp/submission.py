@@ -143,7 +143,7 @@ def judge(
             judges_on(device, store),
             RunSettings(
                 listen=listen,
-                hire=lambda campaign, bench: Hired(
+                hire=lambda campaign, executor: Hired(
                     team, _OneProgram(program, idea or _FROM_A_CLIENT)
                 ),
             ),

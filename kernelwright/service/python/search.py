@@ -227,12 +227,12 @@ class _Remembering:
     def hiring(self, hire: Hire | None, spec: SearchSpec) -> Hire:
         """Return what hires the same team with this planner in front of its own."""
 
-        def hired(campaign_id: str, bench: Executor) -> Hired:
+        def hired(campaign_id: str, executor: Executor) -> Hired:
             if hire is None:
                 team = offline_team()
-                found = Hired(team, RepairThenWrite(team, bench.info, spec))
+                found = Hired(team, RepairThenWrite(team, executor.info, spec))
             else:
-                found = hire(campaign_id, bench)
+                found = hire(campaign_id, executor)
             self._planner = found.team.planner
             return Hired(replace(found.team, planner=self), found.strategy)
 

@@ -23,7 +23,7 @@ from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
 from kernelwright.campaign.execution import run_control
 from kernelwright.campaign.execution.device_lock import turn_on
 from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.execution.evaluator_pool import Bench, judges_at_once
+from kernelwright.campaign.execution.evaluator_pool import EvaluatorPool, judges_at_once
 from kernelwright.campaign.execution.retry_policy import DeviceParkedError, Endurance, Stamina
 from kernelwright.campaign.history import heartbeat
 from kernelwright.errors import DeviceError, StoreError
@@ -144,12 +144,12 @@ def test_workers_that_die_in_a_row_make_the_device_rest_and_park_it() -> None:
 
     coder = ScriptedCoder(tuple(f"correct {n}" for n in range(9)))
     task = _task()
-    with Bench(failing(then=Status.CRASHED), 1, rest, Endurance(STAMINA)) as bench:
-        programs = [p.program for p in coder.write(task, bench.info, (), count=9)]
+    with EvaluatorPool(failing(then=Status.CRASHED), 1, rest, Endurance(STAMINA)) as pool:
+        programs = [p.program for p in coder.write(task, pool.info, (), count=9)]
         for program in programs[:3]:
-            assert bench.evaluate(task, program).status is Status.CRASHED
+            assert pool.evaluate(task, program).status is Status.CRASHED
         with pytest.raises(DeviceParkedError, match="4 workers died in a row"):
-            bench.evaluate(task, programs[3])
+            pool.evaluate(task, programs[3])
     assert rests == [0.001, 0.002]
 
 
@@ -163,9 +163,9 @@ def test_nothing_is_evaluated_while_the_machine_is_hot() -> None:
 
     endurance = Endurance(STAMINA, climate=lambda: weather.pop(0) if weather else "")
     task = _task()
-    with Bench(ScriptedJudge, 1, rest, endurance) as bench:
-        (proposal,) = ScriptedCoder().write(task, bench.info, (), count=1)
-        assert bench.evaluate(task, proposal.program).is_correct
+    with EvaluatorPool(ScriptedJudge, 1, rest, endurance) as pool:
+        (proposal,) = ScriptedCoder().write(task, pool.info, (), count=1)
+        assert pool.evaluate(task, proposal.program).is_correct
     assert rests == [(0.001, "it is hot"), (0.002, "it is hot")]
 
 
