@@ -14,7 +14,7 @@ from kernelwright.store.schema import (
 
 
 def index_champion(session: Session, champion: ChampionRow) -> None:
-    """Write a champion's words anew, with when it was crowned."""
+    """Write a champion's words anew, with when it was promoted."""
     session.flush()
     session.execute(
         delete(ChampionWordRow).where(

@@ -47,7 +47,7 @@ _DATE_WORDS = """
     UPDATE champion_word AS w SET crowned_at = c.crowned_at FROM champion AS c
     WHERE (c.task_id, c.device, c.chip) = (w.task_id, w.device, w.chip)
     AND c.crowned_at <> w.crowned_at"""
-"""A champion that took another's place is found where it was crowned itself."""
+"""A champion that took another's place is found where it was promoted itself."""
 
 
 class Merged(Record):

@@ -195,9 +195,9 @@ class CandidateDetail(Record):
         Other candidates have their newest one.
         """
         own = {c.evaluation_id for c in self.champion_on if c.freshness != "revoked"}
-        crowned = [known for known in self.evaluations if known.id in own]
-        crowned.sort(key=lambda known: not known.evaluation.device.measures_time)
-        return next(iter([*crowned, *self.evaluations]), None)
+        promoted = [known for known in self.evaluations if known.id in own]
+        promoted.sort(key=lambda known: not known.evaluation.device.measures_time)
+        return next(iter([*promoted, *self.evaluations]), None)
 
     @property
     def reference(self) -> Task:

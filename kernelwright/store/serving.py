@@ -21,7 +21,7 @@ class ServedProgram:
     champion: Champion
     program: Program
     evaluation: Evaluation
-    """The verdict that crowned it, without raw timings."""
+    """The verdict that promoted it, without raw timings."""
 
     @property
     def beats_mlx(self) -> bool:
@@ -43,7 +43,7 @@ def fresh_champions(
     where: ColumnElement[bool],
     order: Sequence[ColumnElement[bool] | InstrumentedAttribute[str]] = (),
 ) -> Iterator[ServedProgram]:
-    """Yield the champions of tasks that this version's evaluator crowned, with their programs."""
+    """Yield the champions of tasks that this version's evaluator promoted, with their programs."""
     query = (
         select(ChampionRow, CandidateRow, TaskRow, EvaluationRow, ProgramRow)
         .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)

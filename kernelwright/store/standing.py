@@ -32,7 +32,7 @@ class Standing:
 
 
 def standings(session: Session) -> tuple[Standing, ...]:
-    """Return every champion, the longest crowned first."""
+    """Return every champion, the longest promoted first."""
     query = (
         select(ChampionRow, CandidateRow, TaskRow, EvaluationRow, EnvironmentRow, ProgramRow)
         .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)

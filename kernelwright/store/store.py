@@ -224,7 +224,7 @@ class KernelStore(StoreReader, Lasting):
         environment: Environment | None = None,
         event: NewEvent | None = None,
     ) -> str:
-        """Write the verdict of a confirmation, and crown the candidate if it leads.
+        """Write the verdict of a confirmation, and promote the candidate if it leads.
 
         `rank` is None for what did not survive. Returns the evaluation's id.
         """
@@ -233,8 +233,8 @@ class KernelStore(StoreReader, Lasting):
             return trial.finish_confirmation(session, trial_id, evaluation, rank, environment)
 
     @lasting
-    def crown(self, evaluation_id: str) -> None:
-        """Crown the candidate of a confirmed evaluation if it leads its task."""
+    def promote(self, evaluation_id: str) -> None:
+        """Promote the candidate of a confirmed evaluation if it leads its task."""
         with self._write() as session:
             champion_commands.promote(session, evaluation_id)
 

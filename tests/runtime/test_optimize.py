@@ -60,7 +60,7 @@ def crown(
                 predicted_us=12.0 if speedups else None,
             )
             rank = Rank(kind="predicted", value=12.0)
-            store.crown(store.record(trial.id, verdict, rank=rank))
+            store.promote(store.record(trial.id, verdict, rank=rank))
 
 
 @pytest.fixture

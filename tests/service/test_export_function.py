@@ -105,7 +105,7 @@ def _recorded(
         rank = Rank(kind="predicted", value=1.0) if held else None
         evaluation = opened.record(trial.id, verdict, rank=rank)
         if held:
-            opened.crown(evaluation)
+            opened.promote(evaluation)
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def evaluate(store: KernelStore, campaign: Campaign, task: Task) -> Evaluate:
         found = verdict(of, program, status=status, samples=True)
         evaluation_id = store.record(trial.id, found, rank=rank)
         if rank is not None:
-            store.crown(evaluation_id)
+            store.promote(evaluation_id)
         return trial.candidate_id
 
     return run

@@ -1,4 +1,4 @@
-"""The store gives back what it was given, once, and only a better candidate takes the crown."""
+"""The store gives back what it was given, once, and only a better candidate is promoted."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -175,7 +175,7 @@ def test_a_champion_of_another_environment_gives_way(
     program = program_of("b")
     trial = store.intend(intent(campaign, task, program))
     rank = Rank(kind="predicted", value=8.0)
-    store.crown(store.record(trial.id, verdict(task, program), rank=rank))
+    store.promote(store.record(trial.id, verdict(task, program), rank=rank))
     assert store.best()[0].candidate_id == trial.candidate_id
 
 
@@ -239,7 +239,7 @@ def test_a_verdict_of_an_earlier_evaluator_is_stale_and_serves_nobody(
     program = program_of("out[thread_position_in_grid.x] = x[thread_position_in_grid.x];")
     trial = store.intend(intent(campaign, task, program))
     earlier = verdict(task, program).model_copy(update={"evaluator_version": EVALUATOR_VERSION - 1})
-    store.crown(store.record(trial.id, earlier, rank=Rank(kind="predicted", value=3.0)))
+    store.promote(store.record(trial.id, earlier, rank=Rank(kind="predicted", value=3.0)))
     assert [c.freshness for c in store.best()] == ["stale"]
     assert [c.freshness for c in store.show(trial.candidate_id).champion_on] == ["stale"]
     found = store.served([task.fingerprint], device="simulator", chip="test chip")

@@ -25,7 +25,7 @@ def _crown(store: KernelStore, body: str, cost: float, environment: Environment)
     trial = store.intend(intent(run, task, program))
     assert store.lease(trial.id)
     found = verdict(task, program, samples=True).model_copy(update={"device": environment.device})
-    store.crown(store.record(trial.id, found, rank=Rank(kind="predicted", value=cost)))
+    store.promote(store.record(trial.id, found, rank=Rank(kind="predicted", value=cost)))
     return trial.candidate_id
 
 

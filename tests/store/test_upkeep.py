@@ -91,7 +91,7 @@ def filled(path: Path, costs: dict[str, float], *, of: Task) -> Path:
             program = program_of(body)
             trial = store.intend(intent(campaign, of, program))
             rank = Rank(kind="predicted", value=cost)
-            store.crown(store.record(trial.id, verdict(of, program, samples=True), rank=rank))
+            store.promote(store.record(trial.id, verdict(of, program, samples=True), rank=rank))
         store.log(campaign.id, "planned", path.stem)
     return path
 
@@ -193,11 +193,11 @@ def test_a_merge_into_a_file_that_is_there_changes_nothing(tmp_path: Path) -> No
     assert first.read_bytes() == before
 
 
-Crowned = Callable[[], str]
+Promoted = Callable[[], str]
 
 
 @pytest.fixture
-def crowned(store: KernelStore, campaign: Campaign, task: Task, evaluate: Evaluate) -> Crowned:
+def promoted(store: KernelStore, campaign: Campaign, task: Task, evaluate: Evaluate) -> Promoted:
     """Crown a program whose parent was wrong, beside an unrelated wrong one."""
 
     def make() -> str:
@@ -207,14 +207,16 @@ def crowned(store: KernelStore, campaign: Campaign, task: Task, evaluate: Evalua
         parent = program_of("ancestor").id
         trial = store.intend(intent(campaign, task, program, parent=parent))
         rank = Rank(kind="predicted", value=1.0)
-        store.crown(store.record(trial.id, verdict(task, program, samples=True), rank=rank))
+        store.promote(store.record(trial.id, verdict(task, program, samples=True), rank=rank))
         return trial.candidate_id
 
     return make
 
 
-def test_pruning_spares_champions_and_their_ancestors(store: KernelStore, crowned: Crowned) -> None:
-    champion = crowned()
+def test_pruning_spares_champions_and_their_ancestors(
+    store: KernelStore, promoted: Promoted
+) -> None:
+    champion = promoted()
     pruned = store.prune(NOW)
     assert (pruned.candidates, pruned.evaluations, pruned.programs) == (1, 1, 1)
     shown = store.show(champion)
@@ -237,9 +239,9 @@ def test_pruning_keeps_correct_candidates_without_their_samples(
 
 @pytest.mark.parametrize(("age", "dry_run"), [(timedelta(days=1), False), (NOW, True)])
 def test_pruning_leaves_the_young_and_only_counts_when_asked(
-    store: KernelStore, crowned: Crowned, age: timedelta, dry_run: bool
+    store: KernelStore, promoted: Promoted, age: timedelta, dry_run: bool
 ) -> None:
-    crowned()
+    promoted()
     before = store.statistics().rows
     assert store.prune(age, dry_run=dry_run).candidates == int(dry_run)
     assert store.statistics().rows == before

@@ -46,7 +46,7 @@ def recheck(
     """Yield every champion's outcome, judging again those of another environment.
 
     A champion that still holds is fresh, one that is no longer confirmed is stale, one that is
-    wrong is revoked. A champion of another chip is judged for this one, and crowned on it when
+    wrong is revoked. A champion of another chip is judged for this one, and promoted on it when
     it holds; what it is on its own chip is not for this machine to say.
 
     Args:
@@ -139,7 +139,7 @@ class _Rechecking:
         if champion.chip == self._judge.info.chip:
             self._store.settle(champion, outcome, evaluation_id=evaluation_id)
         elif outcome == "fresh":
-            self._store.crown(evaluation_id)
+            self._store.promote(evaluation_id)
         return _told(standing, outcome, f"{change}; {evaluation.summary}", evaluation_id)
 
 

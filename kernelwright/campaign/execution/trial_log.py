@@ -162,7 +162,7 @@ class TrialLog:
             return False
         event = self._confirmed(work, known.evaluation, reused=True)
         if is_confirmed(known.evaluation):
-            self._store.crown(known.id)
+            self._store.promote(known.id)
         self._store.log(self._campaign_id, *logged(event))
         self._listen(event)
         return True

@@ -40,8 +40,8 @@ def roofline(store: KernelStore, task_id: str, champions: Iterable[str]) -> Roof
     if not chips:
         return None
     profile = find_profile(chips.most_common(1)[0][0])
-    crowned = set(champions)
-    points = [_point(e, f, crowned) for e, f in known if f.chip == profile.name]
+    promoted = set(champions)
+    points = [_point(e, f, promoted) for e, f in known if f.chip == profile.name]
     return Roofline(
         chip=profile.name,
         peak_gflops=profile.float_tflops * 1000,
@@ -51,7 +51,7 @@ def roofline(store: KernelStore, task_id: str, champions: Iterable[str]) -> Roof
     )
 
 
-def _point(evaluation: StoredEvaluation, figures: _Figures, crowned: set[str]) -> RooflinePoint:
+def _point(evaluation: StoredEvaluation, figures: _Figures, promoted: set[str]) -> RooflinePoint:
     return RooflinePoint(
         candidate_id=evaluation.candidate_id,
         author=evaluation.author,
@@ -60,7 +60,7 @@ def _point(evaluation: StoredEvaluation, figures: _Figures, crowned: set[str]) -
         gflops=figures.flops / (figures.microseconds * 1000),
         microseconds=figures.microseconds,
         kind=figures.kind,
-        is_champion=evaluation.candidate_id in crowned,
+        is_champion=evaluation.candidate_id in promoted,
     )
 
 

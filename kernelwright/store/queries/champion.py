@@ -42,7 +42,7 @@ def best(
     limit: int,
     by_speedup: bool = False,
 ) -> tuple[Champion, ...]:
-    """Return champions, the most recently crowned first, or those that gain most."""
+    """Return champions, the most recently promoted first, or those that gain most."""
     if by_speedup:
         return _fastest(session, tasks, device, limit)
     found = (

@@ -69,7 +69,7 @@ def crown(store: KernelStore, environment: Environment) -> None:
     trial = store.intend(Intent(campaign.id, task, program, "offline", "as lowered"))
     judge = Verdicts(Status.CORRECT, environment.device)
     rank = Rank(kind="predicted", value=9.0)
-    store.crown(store.record(trial.id, judge.confirm(task, program), rank=rank))
+    store.promote(store.record(trial.id, judge.confirm(task, program), rank=rank))
 
 
 @pytest.mark.parametrize(
