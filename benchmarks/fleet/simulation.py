@@ -33,7 +33,7 @@ from kernelwright.search import Search, Suggestion
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import RepairThenWrite, Team
 from kernelwright.search.task_search import TaskSearch
-from kernelwright.store import Environment, Intent, KernelStore, NewEvent, Rank
+from kernelwright.store import Environment, KernelStore, NewEvent, NewTrial, Rank
 
 DEVICE = DeviceInfo(name="simulator", chip="m4-pro", runtime="simulated", measures_time=False)
 _SEARCHED, _PER_TASK = 4000, 100
@@ -196,8 +196,8 @@ def measure_costs(url: str, jobs: int) -> Costs:
             for number in range(jobs):
                 proposal = _proposal(task, number)
                 with _timed(spent, "intend"):
-                    intent = Intent(run.id, task, proposal.program, "simulated", "")
-                    trial = store.intend(intent, event=event)
+                    new_trial = NewTrial(run.id, task, proposal.program, "simulated", "")
+                    trial = store.add_trial(new_trial, event=event)
                     store.known(task.fingerprint, proposal.program.id, environment,
                                 evaluator_version=1)  # fmt: skip
                     store.lease(trial.id, duration=timedelta(minutes=10))

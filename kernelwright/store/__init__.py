@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kernelwright.lazy_import import offer_lazily
 
 if TYPE_CHECKING:
-    from kernelwright.store.commands.trial import Announced, Intent
+    from kernelwright.store.commands.trial import Announced, NewTrial
     from kernelwright.store.dialogue_store import DialogueStore
     from kernelwright.store.location import default_url, has_store, label_of, url_of
     from kernelwright.store.machine import MachineTrial
@@ -54,7 +54,6 @@ __all__ = [
     "Environment",
     "Freshness",
     "HistoryEntry",
-    "Intent",
     "KernelStore",
     "KnownEvaluation",
     "Lesson",
@@ -64,6 +63,7 @@ __all__ = [
     "ModelCall",
     "ModelOutcome",
     "NewEvent",
+    "NewTrial",
     "Pruned",
     "Rank",
     "RecordedModelCall",

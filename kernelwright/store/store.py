@@ -27,7 +27,7 @@ from kernelwright.store.commands import campaign as campaign_commands
 from kernelwright.store.commands import champion as champion_commands
 from kernelwright.store.commands import leasing, trial
 from kernelwright.store.commands.leasing import Beat
-from kernelwright.store.commands.trial import Announced, Intent
+from kernelwright.store.commands.trial import Announced, NewTrial
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.fleet import FleetStore
@@ -159,24 +159,24 @@ class KernelStore(StoreReader, Lasting):
                 campaign_commands.link_task(session, campaign_id, task.fingerprint, function)
 
     @lasting
-    def intend(
-        self, intent: Intent, *, signature: str = "", event: NewEvent | None = None
+    def add_trial(
+        self, new_trial: NewTrial, *, signature: str = "", event: NewEvent | None = None
     ) -> Trial:
         """Write down what is about to be evaluated, before it is; the same intent is one trial.
 
         `signature` describes the task in a word or two, such as `add + rms_norm`.
         """
-        (added,) = self.intend_all([Announced(intent, signature, event)])
+        (added,) = self.add_trials([Announced(new_trial, signature, event)])
         return added
 
     @lasting
-    def intend_all(self, announced: Sequence[Announced]) -> tuple[Trial, ...]:
-        """Write down several in one transaction; see `intend`."""
+    def add_trials(self, announced: Sequence[Announced]) -> tuple[Trial, ...]:
+        """Write down several in one transaction; see `add_trial`."""
         with self._write() as session:
             for one in announced:
-                self._log(session, one.intent.campaign_id, one.event)
+                self._log(session, one.new_trial.campaign_id, one.event)
             return tuple(
-                campaign_queries.trial_of(trial.add_trial(session, one.intent, one.signature))
+                campaign_queries.trial_of(trial.add_trial(session, one.new_trial, one.signature))
                 for one in announced
             )
 

@@ -20,7 +20,7 @@ from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import partition
 from kernelwright.runtime.optimize import Optimized, explain, optimize
 from kernelwright.runtime.server import KernelServer
-from kernelwright.store import Intent, KernelStore, Rank
+from kernelwright.store import KernelStore, NewTrial, Rank
 
 SHAPE = (4, 64)
 
@@ -49,7 +49,7 @@ def crown(
         for region in partition(graph):
             task = Task(region.extract(), "t")
             program = lower(task.graph, schedules(task.graph, device)[0])
-            trial = store.intend(Intent(campaign.id, task, program, "offline", "as lowered"))
+            trial = store.add_trial(NewTrial(campaign.id, task, program, "offline", "as lowered"))
             verdict = Evaluation(
                 task=task.fingerprint,
                 program=program.id,

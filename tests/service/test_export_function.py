@@ -28,7 +28,7 @@ from kernelwright.runtime.export import FormatName
 from kernelwright.service.commands import app
 from kernelwright.service.export_function import ExportResult
 from kernelwright.service.python.target import function_subjects
-from kernelwright.store import Environment, Intent, KernelStore, Rank
+from kernelwright.store import Environment, KernelStore, NewTrial, Rank
 
 INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
 TYPE = "f32[8,64]"
@@ -85,8 +85,8 @@ def _recorded(
     with KernelStore(store) as opened:
         campaign = opened.begin_campaign(name="test", spec="{}", environment=environment)
         proposal = Proposal(program=program, author="offline", idea="rows")
-        trial = opened.intend(
-            Intent(campaign.id, task, proposal.program, proposal.author, proposal.idea)
+        trial = opened.add_trial(
+            NewTrial(campaign.id, task, proposal.program, proposal.author, proposal.idea)
         )
         held = status is Status.CORRECT
         stages = tuple(

@@ -11,7 +11,7 @@ from kernelwright.ir.graph import Graph, Node, TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Kernel, Program, Tensor
-from kernelwright.store import Campaign, Environment, Intent, KernelStore, Rank
+from kernelwright.store import Campaign, Environment, KernelStore, NewTrial, Rank
 
 INFO = DeviceInfo(name="simulator", chip="test chip", runtime="test 1", measures_time=False)
 ENVIRONMENT = Environment(device=INFO, mlx="0.32.4", system="Linux x86_64")
@@ -89,13 +89,13 @@ Evaluate = Callable[..., str]
 
 @pytest.fixture
 def evaluate(store: KernelStore, campaign: Campaign, task: Task) -> Evaluate:
-    """Take one program all the way: intend, lease, record; returns the candidate's id."""
+    """Take one program all the way: add a trial, lease, record; returns the candidate's id."""
 
     def run(
         body: str, *, cost: float | None = None, status: Status = Status.CORRECT, of: Task = task
     ) -> str:
         program = program_of(body)
-        trial = store.intend(intent(campaign, of, program), signature=of.graph.nodes[0].op)
+        trial = store.add_trial(new_trial(campaign, of, program), signature=of.graph.nodes[0].op)
         assert store.lease(trial.id)
         rank = None if cost is None else Rank(kind="predicted", value=cost)
         found = verdict(of, program, status=status, samples=True)
@@ -107,10 +107,10 @@ def evaluate(store: KernelStore, campaign: Campaign, task: Task) -> Evaluate:
     return run
 
 
-def intent(
+def new_trial(
     campaign: Campaign, task: Task, program: Program, *, parent: str | None = None
-) -> Intent:
-    return Intent(
+) -> NewTrial:
+    return NewTrial(
         campaign_id=campaign.id,
         task=task,
         program=program,

@@ -6,7 +6,7 @@ from kernelwright.campaign.report.spend import spending
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.store import Campaign, KernelStore, ModelCall, ModelOutcome
 from kernelwright.store.browsing import CandidateOrder, TrialFilter
-from tests.store.conftest import Evaluate, intent, program_of, task_of
+from tests.store.conftest import Evaluate, new_trial, program_of, task_of
 
 
 def pay(
@@ -37,7 +37,7 @@ def test_the_task_table_adds_up_trials_verdicts_and_spend(
     best = evaluate("b", cost=3.0)
     evaluate("c", status=Status.WRONG)
     evaluate("d", of=other, status=Status.WRONG)
-    store.intend(intent(campaign, other, program_of("waits")))
+    store.add_trial(new_trial(campaign, other, program_of("waits")))
     pay(store, campaign, other.fingerprint, 40)
     pay(store, campaign, other.fingerprint, 2)
     for runs in (None, [campaign.id]):
@@ -56,7 +56,7 @@ def test_totals_are_those_of_the_runs_that_are_asked_for(
 ) -> None:
     evaluate("a", cost=5.0)
     evaluate("b", status=Status.WRONG)
-    store.intend(intent(campaign, task_of((4, 8)), program_of("c")))
+    store.add_trial(new_trial(campaign, task_of((4, 8)), program_of("c")))
     pay(store, campaign, task_of((4, 8)).fingerprint, 9)
     totals = store.browse.totals([campaign.id])
     assert (totals.tried, totals.evaluated, totals.right) == (2, 2, 1)
@@ -153,11 +153,11 @@ def test_the_tree_holds_every_candidate_once(
 ) -> None:
     task = task_of((4, 8))
     root = evaluate("root", cost=2.0)
-    child = store.intend(
-        intent(campaign, task, program_of("child"), parent=program_of("root").id)
+    child = store.add_trial(
+        new_trial(campaign, task, program_of("child"), parent=program_of("root").id)
     ).candidate_id
-    orphan = store.intend(
-        intent(campaign, task, program_of("orphan"), parent=program_of("unknown").id)
+    orphan = store.add_trial(
+        new_trial(campaign, task, program_of("orphan"), parent=program_of("unknown").id)
     ).candidate_id
     first = store.browse.children(task.fingerprint)
     assert {(n.id, n.children, n.is_champion) for n in first} == {

@@ -12,7 +12,7 @@ from kernelwright.store import Environment, KernelStore, label_of, url_of
 from kernelwright.store.connection import connect, translated
 from kernelwright.store.location import without_secrets
 from kernelwright.store.schema import SCHEMA_VERSION, Base
-from tests.store.conftest import ENVIRONMENT, intent, program_of, task_of
+from tests.store.conftest import ENVIRONMENT, new_trial, program_of, task_of
 
 SCHEMAS = sorted((Path(__file__).parent / "schemas").glob("*.sql"))
 
@@ -103,7 +103,7 @@ def test_a_full_disk_is_one_sentence_and_loses_only_the_last_step(tmp_path: Path
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError, match="is on a full disk; free some space"):
-            store.intend(intent(campaign, task_of((4, 8)), program_of("y" * 100_000)))
+            store.add_trial(new_trial(campaign, task_of((4, 8)), program_of("y" * 100_000)))
         rows = store.statistics().rows
     assert (rows["campaign"], rows["task"], rows["candidate"]) == (1, 0, 0)
 

@@ -2,7 +2,7 @@
 
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.store import Campaign, KernelStore, Rank
-from tests.store.conftest import ENVIRONMENT, Evaluate, intent, program_of, task_of, verdict
+from tests.store.conftest import ENVIRONMENT, Evaluate, new_trial, program_of, task_of, verdict
 from tests.store.test_browsing import pay
 
 
@@ -15,8 +15,8 @@ def test_verdicts_improvements_and_failures_of_one_run(
     wrong = evaluate("d", status=Status.WRONG)
     evaluate("e", status=Status.WRONG)
     evaluate("f", status=Status.COMPILE_ERROR)
-    mending = store.intend(
-        intent(campaign, task_of((4, 8)), program_of("g"), parent=program_of("d").id)
+    mending = store.add_trial(
+        new_trial(campaign, task_of((4, 8)), program_of("g"), parent=program_of("d").id)
     )
     assert store.lease(mending.id)
     right = verdict(task_of((4, 8)), program_of("g"))
@@ -42,8 +42,8 @@ def test_a_candidate_of_two_runs_counts_once_by_its_last_verdict(
     task, program = task_of((4, 8)), program_of("a")
     store.end_campaign(campaign.id, "interrupted")
     later = store.begin_campaign(name="evening", spec="{}", environment=ENVIRONMENT)
-    trial = store.intend(intent(later, task, program))
-    waiting = store.intend(intent(later, task, program_of("b")))
+    trial = store.add_trial(new_trial(later, task, program))
+    waiting = store.add_trial(new_trial(later, task, program_of("b")))
     runs = [campaign.id, later.id]
     (before,) = store.browse.verdicts(runs)
     assert (before.verdicts, before.tried) == ({Status.WRONG: 1}, 1)

@@ -12,7 +12,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.store import Campaign, KernelStore
 from kernelwright.store.clock import CLOCK
 from kernelwright.store.owner import EXPIRY, Owner, is_alive, owner_name
-from tests.store.conftest import ENVIRONMENT, intent, program_of, verdict
+from tests.store.conftest import ENVIRONMENT, new_trial, program_of, verdict
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HERE = Owner.parse(owner_name())
@@ -80,7 +80,7 @@ def test_a_run_that_was_taken_up_records_nothing_more(
 ) -> None:
     monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
     old = store.begin_campaign(name="evening", spec="{}", environment=ENVIRONMENT)
-    trial = store.intend(intent(old, task, program_of("a")))
+    trial = store.add_trial(new_trial(old, task, program_of("a")))
     assert store.lease(trial.id)
     monkeypatch.undo()
     with monkeypatch.context() as later:
@@ -105,11 +105,11 @@ def test_a_run_that_was_taken_up_records_nothing_more(
 def test_two_campaigns_are_not_at_one_candidate_at_once(
     store: KernelStore, campaign: Campaign, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = store.intend(intent(campaign, task, program_of("a")))
+    mine = store.add_trial(new_trial(campaign, task, program_of("a")))
     assert store.lease(mine.id)
     monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
     other = store.begin_campaign(name="night", spec="{}", environment=ENVIRONMENT)
-    theirs = store.intend(intent(other, task, program_of("a")))
+    theirs = store.add_trial(new_trial(other, task, program_of("a")))
     assert not store.lease(theirs.id)
     assert not store.begin_confirmation(theirs.id)
     store.record(mine.id, verdict(task, program_of("a")), rank=None)

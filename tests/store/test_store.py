@@ -10,7 +10,7 @@ from kernelwright.errors import InputError, StoreError
 from kernelwright.evaluator import Status, Task
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
 from kernelwright.store import Announced, Campaign, Candidate, KernelStore, NewEvent, Rank
-from tests.store.conftest import ENVIRONMENT, Evaluate, intent, program_of, task_of, verdict
+from tests.store.conftest import ENVIRONMENT, Evaluate, new_trial, program_of, task_of, verdict
 
 
 def test_evaluation_survives_the_round_trip(store: KernelStore, evaluate: Evaluate) -> None:
@@ -54,8 +54,8 @@ def test_best_finds_by_op_dtype_shape_and_device(
 
 
 def test_an_intent_is_written_once(store: KernelStore, campaign: Campaign, task: Task) -> None:
-    wanted = intent(campaign, task, program_of("a"))
-    assert store.intend(wanted) == store.intend(wanted)
+    wanted = new_trial(campaign, task, program_of("a"))
+    assert store.add_trial(wanted) == store.add_trial(wanted)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_region_goes_by_the_latest_name_in_its_function(
 
 def test_a_trial_is_recorded_once(store: KernelStore, campaign: Campaign, task: Task) -> None:
     program = program_of("a")
-    trial = store.intend(intent(campaign, task, program))
+    trial = store.add_trial(new_trial(campaign, task, program))
     first = store.record(trial.id, verdict(task, program), rank=None)
     assert store.record(trial.id, verdict(task, program), rank=None) == first
     assert store.statistics().rows["evaluation"] == 1
@@ -82,7 +82,7 @@ def test_a_trial_is_recorded_once(store: KernelStore, campaign: Campaign, task: 
 
 def test_only_a_confirmation_crowns(store: KernelStore, campaign: Campaign, task: Task) -> None:
     program, rank = program_of("a"), Rank(kind="predicted", value=1.0)
-    trial = store.intend(intent(campaign, task, program))
+    trial = store.add_trial(new_trial(campaign, task, program))
     store.record(trial.id, verdict(task, program), rank=rank)
     assert store.best() == ()
     store.begin_confirmation(trial.id)
@@ -96,7 +96,7 @@ def test_what_does_not_survive_confirmation_is_not_crowned(
     store: KernelStore, campaign: Campaign, task: Task
 ) -> None:
     program = program_of("a")
-    trial = store.intend(intent(campaign, task, program))
+    trial = store.add_trial(new_trial(campaign, task, program))
     store.record(trial.id, verdict(task, program), rank=Rank(kind="predicted", value=1.0))
     store.begin_confirmation(trial.id)
     store.confirm(trial.id, verdict(task, program, status=Status.UNPROVEN), rank=None)
@@ -108,7 +108,7 @@ def test_a_finished_trial_is_not_leased_again(
     store: KernelStore, campaign: Campaign, task: Task
 ) -> None:
     program = program_of("a")
-    trial = store.intend(intent(campaign, task, program))
+    trial = store.add_trial(new_trial(campaign, task, program))
     assert store.lease(trial.id)
     store.record(trial.id, verdict(task, program), rank=None)
     assert not store.lease(trial.id)
@@ -117,11 +117,11 @@ def test_a_finished_trial_is_not_leased_again(
 def test_a_lease_holds_against_others_until_it_expires(
     store: KernelStore, campaign: Campaign, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial = store.intend(intent(campaign, task, program_of("a")))
+    trial = store.add_trial(new_trial(campaign, task, program_of("a")))
     assert store.lease(trial.id, duration=timedelta(hours=1))
     monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
     assert not store.lease(trial.id)
-    expired = store.intend(intent(campaign, task, program_of("b")))
+    expired = store.add_trial(new_trial(campaign, task, program_of("b")))
     assert store.lease(expired.id, duration=timedelta(seconds=-1))
     monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:2")
     assert store.lease(expired.id)
@@ -160,7 +160,7 @@ def test_reuse_ends_the_trial_without_a_second_evaluation(
     )
     assert known is not None
     again = store.begin_campaign(name="again", spec="{}", environment=ENVIRONMENT)
-    store.reuse(store.intend(intent(again, task, program)).id, known.id)
+    store.reuse(store.add_trial(new_trial(again, task, program)).id, known.id)
     newest = store.history(campaign=again.id[:8])[0]
     assert (newest.reused, newest.status) == (True, Status.CORRECT)
     assert store.statistics().rows["evaluation"] == 1
@@ -173,7 +173,7 @@ def test_a_champion_of_another_environment_gives_way(
     newer = ENVIRONMENT.model_copy(update={"mlx": "0.33"})
     campaign = store.begin_campaign(name="later", spec="{}", environment=newer)
     program = program_of("b")
-    trial = store.intend(intent(campaign, task, program))
+    trial = store.add_trial(new_trial(campaign, task, program))
     rank = Rank(kind="predicted", value=8.0)
     store.promote(store.record(trial.id, verdict(task, program), rank=rank))
     assert store.best()[0].candidate_id == trial.candidate_id
@@ -184,7 +184,7 @@ def test_lineage_runs_from_parent_to_first_ancestor(
 ) -> None:
     parent: str | None = None
     for body in ("first", "second", "third"):
-        trial = store.intend(intent(campaign, task, program_of(body), parent=parent))
+        trial = store.add_trial(new_trial(campaign, task, program_of(body), parent=parent))
         parent = program_of(body).id
     bodies = [c.program_id for c in store.show(trial.candidate_id).lineage]
     assert bodies == [program_of("second").id, program_of("first").id]
@@ -237,7 +237,7 @@ def test_a_verdict_of_an_earlier_evaluator_is_stale_and_serves_nobody(
     store: KernelStore, campaign: Campaign, task: Task
 ) -> None:
     program = program_of("out[thread_position_in_grid.x] = x[thread_position_in_grid.x];")
-    trial = store.intend(intent(campaign, task, program))
+    trial = store.add_trial(new_trial(campaign, task, program))
     earlier = verdict(task, program).model_copy(update={"evaluator_version": EVALUATOR_VERSION - 1})
     store.promote(store.record(trial.id, earlier, rank=Rank(kind="predicted", value=3.0)))
     assert [c.freshness for c in store.best()] == ["stale"]
@@ -250,18 +250,18 @@ def test_several_intents_are_one_transaction(
     store: KernelStore, campaign: Campaign, task: Task
 ) -> None:
     wanted = [
-        Announced(intent(campaign, task, program_of(body)), event=NewEvent("Proposed", body))
+        Announced(new_trial(campaign, task, program_of(body)), event=NewEvent("Proposed", body))
         for body in ("a", "b", "c")
     ]
-    trials = store.intend_all(wanted)
+    trials = store.add_trials(wanted)
     assert [t.candidate_id for t in trials] == [
-        Candidate.id_of(task.fingerprint, one.intent.program.id) for one in wanted
+        Candidate.id_of(task.fingerprint, one.new_trial.program.id) for one in wanted
     ]
     assert [event.body for event in store.events(campaign.id)] == ["a", "b", "c"]
-    nobody = Announced(replace(wanted[0].intent, campaign_id="0" * 64, program=program_of("d")))
-    more = Announced(intent(campaign, task, program_of("e")))
+    nobody = Announced(replace(wanted[0].new_trial, campaign_id="0" * 64, program=program_of("d")))
+    more = Announced(new_trial(campaign, task, program_of("e")))
     with pytest.raises(StoreError):
-        store.intend_all([more, nobody])
+        store.add_trials([more, nobody])
     assert len(store.history()) == 3
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kernelwright.evaluator import Status, Task
 from kernelwright.store import Campaign, Environment, KernelStore, NewEvent, Rank
-from tests.store.conftest import ENVIRONMENT, Evaluate, intent, program_of, task_of, verdict
+from tests.store.conftest import ENVIRONMENT, Evaluate, new_trial, program_of, task_of, verdict
 
 CHIP = ENVIRONMENT.device.chip
 
@@ -22,7 +22,7 @@ def other(tmp_path: Path) -> Iterator[KernelStore]:
 def _crown(store: KernelStore, body: str, cost: float, environment: Environment) -> str:
     task, program = task_of((4, 8)), program_of(body)
     run = store.begin_campaign(name=f"night {body}", spec="{}", environment=environment)
-    trial = store.intend(intent(run, task, program))
+    trial = store.add_trial(new_trial(run, task, program))
     assert store.lease(trial.id)
     found = verdict(task, program, samples=True).model_copy(update={"device": environment.device})
     store.promote(store.record(trial.id, found, rank=Rank(kind="predicted", value=cost)))

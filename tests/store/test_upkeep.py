@@ -22,7 +22,7 @@ from tests.store.conftest import (
     ENVIRONMENT,
     ON_SQLITE,
     Evaluate,
-    intent,
+    new_trial,
     program_of,
     task_of,
     verdict,
@@ -89,7 +89,7 @@ def filled(path: Path, costs: dict[str, float], *, of: Task) -> Path:
         campaign = store.begin_campaign(name=path.stem, spec="{}", environment=ENVIRONMENT)
         for body, cost in costs.items():
             program = program_of(body)
-            trial = store.intend(intent(campaign, of, program))
+            trial = store.add_trial(new_trial(campaign, of, program))
             rank = Rank(kind="predicted", value=cost)
             store.promote(store.record(trial.id, verdict(of, program, samples=True), rank=rank))
         store.log(campaign.id, "planned", path.stem)
@@ -205,7 +205,7 @@ def promoted(store: KernelStore, campaign: Campaign, task: Task, evaluate: Evalu
         evaluate("useless", status=Status.WRONG)
         program = program_of("winner")
         parent = program_of("ancestor").id
-        trial = store.intend(intent(campaign, task, program, parent=parent))
+        trial = store.add_trial(new_trial(campaign, task, program, parent=parent))
         rank = Rank(kind="predicted", value=1.0)
         store.promote(store.record(trial.id, verdict(task, program, samples=True), rank=rank))
         return trial.candidate_id
@@ -252,5 +252,5 @@ def test_pruning_leaves_what_is_still_being_tried(
 ) -> None:
     evaluate("again", status=Status.WRONG)
     second = store.begin_campaign(name="next", spec="{}", environment=ENVIRONMENT)
-    store.intend(intent(second, task, program_of("again")))
+    store.add_trial(new_trial(second, task, program_of("again")))
     assert store.prune(NOW).candidates == 0

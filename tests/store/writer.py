@@ -6,7 +6,7 @@ import time
 
 from kernelwright.evaluator import Task
 from kernelwright.store import KernelStore, ModelCall, Rank
-from tests.store.conftest import ENVIRONMENT, intent, program_of, task_of, verdict
+from tests.store.conftest import ENVIRONMENT, new_trial, program_of, task_of, verdict
 from tests.store.test_wanting import call_of
 
 TASK: Task = task_of((4, 8))
@@ -27,7 +27,9 @@ def main(url: str, what: str, name: str, count: int, start_at: float) -> object:
             return count
         if what == "propose":
             run = store.campaign(campaign)
-            ids = [store.intend(intent(run, TASK, program_of(f"p {i}"))).id for i in range(count)]
+            ids = [
+                store.add_trial(new_trial(run, TASK, program_of(f"p {i}"))).id for i in range(count)
+            ]
             return len(set(ids))
         if what == "lease":
             return _leased(store, campaign, count)
@@ -52,7 +54,7 @@ def _leased(store: KernelStore, campaign: str, count: int) -> list[str]:
     run = store.campaign(campaign)
     taken: list[str] = []
     for i in range(count):
-        trial = store.intend(intent(run, TASK, program_of(f"p {i}")))
+        trial = store.add_trial(new_trial(run, TASK, program_of(f"p {i}")))
         if store.lease(trial.id):
             taken.append(trial.candidate_id)
     print("leased", flush=True)
@@ -65,7 +67,7 @@ def _recorded(store: KernelStore, campaign: str, name: str, count: int) -> int:
     run = store.campaign(campaign)
     for i in range(count):
         program = program_of(f"{name} {i}")
-        trial = store.intend(intent(run, TASK, program))
+        trial = store.add_trial(new_trial(run, TASK, program))
         assert store.lease(trial.id)
         rank = Rank(kind="predicted", value=1000.0 - i)
         store.record(trial.id, verdict(TASK, program), rank=rank)

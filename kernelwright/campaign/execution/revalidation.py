@@ -10,7 +10,7 @@ from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.search.ranking import is_confirmed, is_final, rank_of
-from kernelwright.store import Champion, Environment, Freshness, Intent, KernelStore, Standing
+from kernelwright.store import Champion, Environment, Freshness, KernelStore, NewTrial, Standing
 
 Outcome = Literal["current", "fresh", "stale", "revoked", "unreachable"]
 """`current` was judged here already; `unreachable` needs a device that is not here."""
@@ -124,10 +124,10 @@ class _Rechecking:
 
     def _judged(self, campaign_id: str, standing: Standing, change: str) -> Recheck:
         champion = standing.champion
-        intent = Intent(
+        new_trial = NewTrial(
             campaign_id, standing.task, standing.program, champion.author, champion.idea
         )
-        trial = self._store.intend(intent, signature=champion.task.signature)
+        trial = self._store.add_trial(new_trial, signature=champion.task.signature)
         self._store.lease(trial.id)
         try:
             evaluation = self._judge.confirm(standing.task, standing.program)

@@ -124,7 +124,7 @@ class Scheduler:
 
     def _take_in(self, asked: Sequence[Suggestion]) -> None:
         """Write down what is to be done; what the store knows is done."""
-        intended = iter(self._trials.intend([one for one in asked if not one.confirms]))
+        intended = iter(self._trials.add([one for one in asked if not one.confirms]))
         works = [
             self._trials.confirmation(one) if one.confirms else next(intended) for one in asked
         ]
@@ -219,5 +219,5 @@ class Scheduler:
                 if batch is None:
                     continue
                 waiting.remove(search)
-                self._trials.intend([Suggestion(search, proposal) for proposal in batch])
+                self._trials.add([Suggestion(search, proposal) for proposal in batch])
             self._control.wait(_POLL_S if waiting else 0)

@@ -23,10 +23,10 @@ from kernelwright.store import (
     Announced,
     Candidate,
     Environment,
-    Intent,
     KernelStore,
     KnownEvaluation,
     NewEvent,
+    NewTrial,
     Trial,
 )
 
@@ -56,12 +56,12 @@ class TrialLog:
         self._listen = listen
         self._trials: dict[tuple[str, str], Trial] = {}
 
-    def intend(self, suggestions: Sequence[Suggestion]) -> list[Work]:
+    def add(self, suggestions: Sequence[Suggestion]) -> list[Work]:
         """Write down, in one transaction, that candidates are about to be evaluated."""
         if not suggestions:
             return []
         events = [self._proposed(one.search, one.proposal) for one in suggestions]
-        trials = self._store.intend_all(
+        trials = self._store.add_trials(
             [self._announced(one, event) for one, event in zip(suggestions, events, strict=True)]
         )
         works = []
@@ -83,7 +83,7 @@ class TrialLog:
 
     def _announced(self, suggestion: Suggestion, event: CandidateProposed) -> Announced:
         search, proposal = suggestion.search, suggestion.proposal
-        intent = Intent(
+        new_trial = NewTrial(
             campaign_id=self._campaign_id,
             task=search.task,
             program=proposal.program,
@@ -92,7 +92,7 @@ class TrialLog:
             schedule=proposal.schedule,
             parent_program_id=proposal.parent,
         )
-        return Announced(intent, search.signature, logged(event))
+        return Announced(new_trial, search.signature, logged(event))
 
     def confirmation(self, suggestion: Suggestion) -> Work:
         """Return the work of confirming a candidate that was tried in this run."""

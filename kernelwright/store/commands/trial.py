@@ -34,7 +34,7 @@ from kernelwright.store.upsert import insert_once
 
 
 @dataclass(frozen=True)
-class Intent:
+class NewTrial:
     """What is about to be evaluated, and for whom."""
 
     campaign_id: str
@@ -50,7 +50,7 @@ class Intent:
 class Announced:
     """An intent, its task's signature in a word or two, and the log's line that tells of it."""
 
-    intent: Intent
+    new_trial: NewTrial
     signature: str = ""
     event: NewEvent | None = None
 
@@ -102,15 +102,15 @@ def words_of(texts: set[str]) -> set[str]:
     return whole | {word for text in whole for word in re.split(r"[^a-z0-9_]+", text) if word}
 
 
-def add_trial(session: Session, intent: Intent, signature: str) -> TrialRow:
+def add_trial(session: Session, new_trial: NewTrial, signature: str) -> TrialRow:
     """Write the program, the candidate and the intent to evaluate it; the same one is one trial."""
-    candidate_id = _add_candidate(session, intent, signature)
-    trial_id = digest(intent.campaign_id, candidate_id)
+    candidate_id = _add_candidate(session, new_trial, signature)
+    trial_id = digest(new_trial.campaign_id, candidate_id)
     insert_once(
         session,
         TrialRow,
         id=trial_id,
-        campaign_id=intent.campaign_id,
+        campaign_id=new_trial.campaign_id,
         candidate_id=candidate_id,
         state="intended",
         attempts=0,
@@ -119,29 +119,29 @@ def add_trial(session: Session, intent: Intent, signature: str) -> TrialRow:
     )
     return session.execute(
         select(TrialRow).where(
-            TrialRow.campaign_id == intent.campaign_id, TrialRow.candidate_id == candidate_id
+            TrialRow.campaign_id == new_trial.campaign_id, TrialRow.candidate_id == candidate_id
         )
     ).scalar_one()
 
 
-def _add_candidate(session: Session, intent: Intent, signature: str) -> str:
-    task_id = add_task(session, intent.task, signature)
-    program_id = intent.program.id
+def _add_candidate(session: Session, new_trial: NewTrial, signature: str) -> str:
+    task_id = add_task(session, new_trial.task, signature)
+    program_id = new_trial.program.id
     candidate_id = Candidate.id_of(task_id, program_id)
     if session.get(CandidateRow, candidate_id) is not None:
         return candidate_id
-    insert_once(session, ProgramRow, id=program_id, body=intent.program.model_dump_json())
+    insert_once(session, ProgramRow, id=program_id, body=new_trial.program.model_dump_json())
     insert_once(
         session,
         CandidateRow,
         id=candidate_id,
         task_id=task_id,
         program_id=program_id,
-        author=intent.author,
-        idea=intent.idea,
-        schedule=intent.schedule,
-        parent_program_id=intent.parent_program_id,
-        campaign_id=intent.campaign_id,
+        author=new_trial.author,
+        idea=new_trial.idea,
+        schedule=new_trial.schedule,
+        parent_program_id=new_trial.parent_program_id,
+        campaign_id=new_trial.campaign_id,
         created_at=now(),
     )
     return candidate_id
@@ -302,7 +302,7 @@ def campaign_of(session: Session, trial_id: str) -> str:
 def _trial(session: Session, trial_id: str) -> TrialRow:
     row = session.get(TrialRow, trial_id)
     if row is None:
-        raise StoreError(f"expected the id of a trial, found {trial_id!r}; intend it first.")
+        raise StoreError(f"expected the id of a trial, found {trial_id!r}; add it first.")
     return row
 
 

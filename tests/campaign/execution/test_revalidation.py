@@ -17,7 +17,7 @@ from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.store import Environment, Intent, KernelStore, Rank
+from kernelwright.store import Environment, KernelStore, NewTrial, Rank
 
 INFO = SimulatorDevice().info
 
@@ -66,7 +66,7 @@ def crown(store: KernelStore, environment: Environment) -> None:
     task = Task(graph, "double_exp")
     program = lower(graph, schedules(graph, INFO)[0])
     campaign = store.begin_campaign(name="t", spec="{}", environment=environment)
-    trial = store.intend(Intent(campaign.id, task, program, "offline", "as lowered"))
+    trial = store.add_trial(NewTrial(campaign.id, task, program, "offline", "as lowered"))
     judge = Verdicts(Status.CORRECT, environment.device)
     rank = Rank(kind="predicted", value=9.0)
     store.promote(store.record(trial.id, judge.confirm(task, program), rank=rank))

@@ -10,25 +10,25 @@ from kernelwright.evaluator.attacks.corpus import bases, mutants, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.metal.kernel import Program
-from kernelwright.store import Intent, KernelStore
+from kernelwright.store import KernelStore, NewTrial
 
 TASK = task_of("rotate")
 WRONG = next(m for m in mutants() if m.base == "rotate" and m.edit.expect[0] is Status.WRONG)
 CONFIG = EvaluatorConfig(secret="memory", through=Stage.DETERMINISM)
 
 
-def intend(store: KernelStore, judge: EvaluatorJudge, program: Program) -> None:
+def add_trial(store: KernelStore, judge: EvaluatorJudge, program: Program) -> None:
     environment = environment_of(judge.info)
     campaign = store.begin_campaign(name="c", spec="{}", environment=environment)
-    store.intend(
-        Intent(campaign_id=campaign.id, task=TASK, program=program, author="test", idea="")
+    store.add_trial(
+        NewTrial(campaign_id=campaign.id, task=TASK, program=program, author="test", idea="")
     )
 
 
 def test_a_case_that_caught_a_candidate_meets_those_of_the_next_campaign(tmp_path: Path) -> None:
     with KernelStore(str(tmp_path / "store.db")) as store:
         first = EvaluatorJudge("simulator", CONFIG, StoredMemory(store))
-        intend(store, first, WRONG.program)
+        add_trial(store, first, WRONG.program)
         assert first.evaluate(TASK, WRONG.program).status is Status.WRONG
         first.close()
         assert len(StoredMemory(store).regressions(TASK)) == 1
@@ -46,7 +46,7 @@ def test_candidates_are_counted_over_campaigns_and_once_each(tmp_path: Path) -> 
     with KernelStore(str(tmp_path / "store.db")) as store:
         judge = judges_on("simulator", store)()
         for program in (WRONG.program, bases()["rotate"].program, WRONG.program):
-            intend(store, judge, program)
+            add_trial(store, judge, program)
         judge.close()
         assert StoredMemory(store).tried(TASK, WRONG.program) == 2
 

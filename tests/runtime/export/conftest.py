@@ -13,7 +13,7 @@ from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.runtime.export.function.variant import Lookup
-from kernelwright.store import CandidateDetail, Environment, Intent, KernelStore
+from kernelwright.store import CandidateDetail, Environment, KernelStore, NewTrial
 
 INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
 Recorder = Callable[..., CandidateDetail]
@@ -36,8 +36,8 @@ def recorded(tmp_path: Path) -> Iterator[Recorder]:
             )
             environment = Environment(device=INFO, mlx="0.32.4", system="Linux x86_64")
             campaign = store.begin_campaign(name="test", spec="{}", environment=environment)
-            trial = store.intend(
-                Intent(campaign.id, task, proposal.program, proposal.author, proposal.idea)
+            trial = store.add_trial(
+                NewTrial(campaign.id, task, proposal.program, proposal.author, proposal.idea)
             )
             held = status is Status.CORRECT
             stages = (
@@ -70,7 +70,7 @@ def kernels_of(tmp_path: Path) -> Iterator[Callable[..., Lookup]]:
             program = lower(graph, schedules(graph, info)[0])
             environment = Environment(device=info, mlx="0.32.4", system="Linux x86_64")
             campaign = store.begin_campaign(name="test", spec="{}", environment=environment)
-            trial = store.intend(Intent(campaign.id, task, program, "offline", f"for {chip}"))
+            trial = store.add_trial(NewTrial(campaign.id, task, program, "offline", f"for {chip}"))
             stages = tuple(
                 StageResult(stage=stage, passed=True, summary="")
                 for stage in (Stage.CORRECTNESS, Stage.HIDDEN)

@@ -24,7 +24,7 @@ from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import partition
 from kernelwright.runtime.export import FormatName, export_as, export_module
 from kernelwright.runtime.export.test_code import telling_places
-from kernelwright.store import CandidateDetail, Environment, Intent, KernelStore
+from kernelwright.store import CandidateDetail, Environment, KernelStore, NewTrial
 
 INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
 ENVIRONMENT = Environment(device=INFO, mlx="0.32.4", system="Linux x86_64")
@@ -87,8 +87,8 @@ def _recorded(
     program = lower(graph, schedules(graph, INFO)[0])
     proposal = Proposal(program=program, author="offline", idea="one row at a time")
     campaign = store.begin_campaign(name="test", spec="{}", environment=ENVIRONMENT)
-    trial = store.intend(
-        Intent(campaign.id, task, proposal.program, proposal.author, proposal.idea)
+    trial = store.add_trial(
+        NewTrial(campaign.id, task, proposal.program, proposal.author, proposal.idea)
     )
     verdict = Evaluation(
         task=task.fingerprint,

@@ -6,7 +6,7 @@ from kernelwright.campaign.event import CandidateJudged, FunctionPlanned, ModelR
 from kernelwright.evaluator import Task
 from kernelwright.evaluator.evaluation import Mismatch, Status
 from kernelwright.metal.diagnostic import Diagnostic
-from kernelwright.store import Intent, KernelStore, Rank, TaskSummary
+from kernelwright.store import KernelStore, NewTrial, Rank, TaskSummary
 from kernelwright.store.record import ModelCall
 
 ATTACK = (
@@ -29,8 +29,8 @@ def fill(store: KernelStore, known: KernelStore, candidate_id: str) -> str:
     )
     parent = None
     for program in (detail.program, bad):
-        intent = Intent(run.id, task, program, ATTACK, ATTACK, ATTACK, parent)
-        trial = store.intend(intent, signature=ATTACK)
+        new_trial = NewTrial(run.id, task, program, ATTACK, ATTACK, ATTACK, parent)
+        trial = store.add_trial(new_trial, signature=ATTACK)
         store.lease(trial.id)
         evaluation = detail.evaluations[0].evaluation.model_copy(
             update={

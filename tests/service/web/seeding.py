@@ -9,7 +9,7 @@ from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.evaluator.evaluation import Speedup
 from kernelwright.ir import capture
 from kernelwright.metal import Program
-from kernelwright.store import Environment, Intent, KernelStore, Rank
+from kernelwright.store import Environment, KernelStore, NewTrial, Rank
 
 _ROWS = 64
 
@@ -36,9 +36,9 @@ def seed(
         task = made[number % among]
         variant = _variant(program, number)
         parent = parents.get(task.fingerprint) if number // among % 3 else None
-        intent = Intent(campaign.id, task, variant, "seed", f"variant {number}",
+        new_trial = NewTrial(campaign.id, task, variant, "seed", f"variant {number}",
                         parent_program_id=parent)  # fmt: skip
-        trial = store.intend(intent, signature="scaled")
+        trial = store.add_trial(new_trial, signature="scaled")
         store.lease(trial.id)
         right = number % 4 != 0
         evaluation = _like(model, task, variant, number, right=right)
