@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from benchmarks.reliability.life import BROKEN, DEAD_AFTER_S, Order, append, job_judge
-from kernelwright.campaign.execution.retry_policy import Stamina
+from kernelwright.campaign.execution.retry_policy import RetryPolicy
 from kernelwright.campaign.fleet.worker import Worker
 from kernelwright.errors import DeviceError
 from kernelwright.store import KernelStore
@@ -25,7 +25,7 @@ _WORKERS = 2
 _REBOOT_S = 1.0
 _ASLEEP_S = (0.5, 2.0 * DEAD_AFTER_S)
 """How long a worker hangs before it wakes up, or is killed: some are declared dead meanwhile."""
-_PATIENT = Stamina(failures=3, first_pause_s=0.02, longest_pause_s=0.1)
+_PATIENT = RetryPolicy(failures=3, first_pause_s=0.02, longest_pause_s=0.1)
 
 
 @dataclass
@@ -117,7 +117,7 @@ def _work(order: Order, faults: Sequence[Fault], memory: Path) -> NoReturn:
                 lambda: SabotagedJobJudge(job_judge(order), sabotage),
                 heartbeat_s=_HEARTBEAT_S,
                 dead_after_s=DEAD_AFTER_S,
-                stamina=_PATIENT,
+                retry_policy=_PATIENT,
             ).run()
     except DeviceError:
         pass

@@ -34,7 +34,7 @@ from kernelwright.campaign.event import CandidateConfirmed, CandidateJudged, Eve
 from kernelwright.campaign.execution import crash_quarantine, run_control
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.executor import ExecutorFactory
-from kernelwright.campaign.execution.retry_policy import Endurance, Stamina
+from kernelwright.campaign.execution.retry_policy import DeviceCare, RetryPolicy
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.fleet.job_judge import JobJudge
 from kernelwright.campaign.history import heartbeat
@@ -56,7 +56,7 @@ _PATIENT = QUICK.model_copy(
     update={"limits": QUICK.limits.model_copy(update={"first_event_s": 10.0, "stall_s": 2.0})}
 )
 """A machine that is busy with other jobs is no server that stalls."""
-_STAMINA = Stamina(first_pause_s=0.02, longest_pause_s=0.1)
+_RETRY_POLICY = RetryPolicy(first_pause_s=0.02, longest_pause_s=0.1)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _run(order: Order, captured: Captured) -> int:
             spec,
             offline_team(),
             _evaluators(order, sabotage, store),
-            RunSettings(listen=listen, hire=hire, resumes=True, endurance=Endurance(_STAMINA)),
+            RunSettings(listen=listen, hire=hire, resumes=True, care=DeviceCare(_RETRY_POLICY)),
         )
 
         def interrupt(number: int, frame: FrameType | None) -> None:

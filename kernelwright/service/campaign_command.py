@@ -13,8 +13,8 @@ from rich.text import Text
 from kernelwright.campaign import Engine, SearchReport, offline_team
 from kernelwright.campaign.event import Event, FunctionRefused
 from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.execution.power_monitor import climate_here, staying_awake
-from kernelwright.campaign.execution.retry_policy import Endurance
+from kernelwright.campaign.execution.power_monitor import power_monitor_here, staying_awake
+from kernelwright.campaign.execution.retry_policy import DeviceCare
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import (
     LargerCaps,
@@ -284,7 +284,7 @@ def _run(
                 order=SecondsToSave(priorities),
                 resumes=resumes,
                 pause=pause,
-                endurance=Endurance(climate=climate_here()),
+                care=DeviceCare(power_monitor=power_monitor_here()),
                 root_id=root_id,
             ),
         )

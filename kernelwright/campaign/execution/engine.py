@@ -10,7 +10,7 @@ from kernelwright.campaign.execution.crash_quarantine import CrashQuarantine
 from kernelwright.campaign.execution.executor import Executor, ExecutorFactory, LocalExecutors
 from kernelwright.campaign.execution.function_cutting import plan_functions
 from kernelwright.campaign.execution.judge import MakeJudge
-from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE, Endurance
+from kernelwright.campaign.execution.retry_policy import USUAL_CARE, DeviceCare
 from kernelwright.campaign.execution.run_control import RunControl
 from kernelwright.campaign.execution.scheduler import Scheduler
 from kernelwright.campaign.execution.trial_log import Listener, TrialLog, logged
@@ -59,7 +59,7 @@ class RunSettings:
     resumes: bool = False
     """True where what earlier runs took counts towards the caps."""
     pause: Pause | None = None
-    endurance: Endurance = USUAL_ENDURANCE
+    care: DeviceCare = USUAL_CARE
     root_id: str | None = None
     """The campaign that goes on; else it is that of a run of the same search that did not finish,
     whatever its caps were."""
@@ -117,7 +117,7 @@ class Engine:
         """
         with (
             self._executors.open(
-                self._spec.jobs, self._control.rest, self._settings.endurance
+                self._spec.jobs, self._control.rest, self._settings.care
             ) as executor,
             self._store.holding_on(self._control.hold_on()),
         ):

@@ -8,11 +8,11 @@ from typing import Self
 
 from kernelwright.campaign.execution.judge import MakeJudge
 from kernelwright.campaign.execution.retry_policy import (
-    USUAL_ENDURANCE,
-    Endurance,
-    EnduringJudge,
+    USUAL_CARE,
+    DeviceCare,
     Health,
     Rest,
+    RetryingJudge,
 )
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
@@ -37,7 +37,7 @@ class EvaluatorPool:
         make_judge: MakeJudge,
         jobs: int,
         rest: Rest,
-        endurance: Endurance = USUAL_ENDURANCE,
+        care: DeviceCare = USUAL_CARE,
     ) -> None:
         """Open the device; `rest` waits where it fails later.
 
@@ -48,14 +48,14 @@ class EvaluatorPool:
         self.info: DeviceInfo = first.info
         self.jobs = judges_at_once(self.info, jobs)
         self._make_judge = make_judge
-        self._health = Health(endurance, rest)
-        self._judges = [EnduringJudge(make_judge, self.info, self._health, first)]
+        self._health = Health(care, rest)
+        self._judges = [RetryingJudge(make_judge, self.info, self._health, first)]
         self.evaluations = 0
         """All programs that were judged, confirmations aside."""
         self.tool_evaluations = 0
         """Programs that models had judged while they wrote, and that are no candidates yet."""
         self._tried: dict[tuple[str, str], Evaluation] = {}
-        self._idle: queue.SimpleQueue[EnduringJudge] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[RetryingJudge] = queue.SimpleQueue()
         self._idle.put(self._judges[0])
 
     def evaluate(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
@@ -94,7 +94,7 @@ class EvaluatorPool:
             return judge.confirm(task, program)
 
     @contextmanager
-    def _borrowed(self, *, alone: bool) -> Iterator[EnduringJudge]:
+    def _borrowed(self, *, alone: bool) -> Iterator[RetryingJudge]:
         judge = self._borrow()
         try:
             if alone:
@@ -103,12 +103,12 @@ class EvaluatorPool:
         finally:
             self._idle.put(judge)
 
-    def _borrow(self) -> EnduringJudge:
+    def _borrow(self) -> RetryingJudge:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
             # A search whose every candidate is known starts no second worker.
-            judge = EnduringJudge(self._make_judge, self.info, self._health)
+            judge = RetryingJudge(self._make_judge, self.info, self._health)
             self._judges.append(judge)
             return judge
 

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from kernelwright.campaign.execution.evaluator_pool import EvaluatorPool
 from kernelwright.campaign.execution.judge import MakeJudge, environment_of
-from kernelwright.campaign.execution.retry_policy import Endurance, Rest
+from kernelwright.campaign.execution.retry_policy import DeviceCare, Rest
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
@@ -95,7 +95,7 @@ class ExecutorFactory(ABC):
     """Opens the executor of a run."""
 
     @abstractmethod
-    def open(self, jobs: int, rest: Rest, endurance: Endurance) -> Executor:
+    def open(self, jobs: int, rest: Rest, care: DeviceCare) -> Executor:
         """Open the device for `jobs` at once; `rest` waits where it fails later.
 
         Raises:
@@ -109,9 +109,9 @@ class LocalExecutors(ExecutorFactory):
     def __init__(self, make_judge: MakeJudge) -> None:
         self._make_judge = make_judge
 
-    def open(self, jobs: int, rest: Rest, endurance: Endurance) -> "LocalExecutor":
+    def open(self, jobs: int, rest: Rest, care: DeviceCare) -> "LocalExecutor":
         """Open the device."""
-        return LocalExecutor(EvaluatorPool(self._make_judge, jobs, rest, endurance))
+        return LocalExecutor(EvaluatorPool(self._make_judge, jobs, rest, care))
 
 
 class LocalExecutor:

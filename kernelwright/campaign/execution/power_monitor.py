@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from kernelwright.campaign.execution.retry_policy import Climate, always_fair
+from kernelwright.campaign.execution.retry_policy import PowerMonitor, never_limited
 
 LEAST_CHARGE = 20
 """Percent; a laptop on battery below it is left alone."""
@@ -39,7 +39,7 @@ def battery_in(text: str) -> str:
     return f"the battery is at {found[1]}% and not charging"
 
 
-class MacClimate:
+class MacPowerMonitor:
     """Looks every half minute, between evaluations."""
 
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,9 +56,9 @@ class MacClimate:
         return self._reason
 
 
-def climate_here() -> Climate:
-    """Return this machine's climate: always fair where there is no `pmset`."""
-    return MacClimate(_asked) if sys.platform == "darwin" else always_fair
+def power_monitor_here() -> PowerMonitor:
+    """Return this machine's monitor, which limits nothing where there is no `pmset`."""
+    return MacPowerMonitor(_asked) if sys.platform == "darwin" else never_limited
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from kernelwright.metal.kernel import Program
 
 Rest = Callable[[float, str], bool]
 """Waits some seconds and says why; True when whoever waits shall give up."""
-Climate = Callable[[], str]
+PowerMonitor = Callable[[], str]
 """Says why the machine should do nothing hard at present; empty when it may."""
 
 
@@ -22,7 +22,7 @@ class DeviceParkedError(DeviceError):
     """The device failed through every pause; what needs none goes on."""
 
 
-class Stamina(Record):
+class RetryPolicy(Record):
     """How often and how long to wait for a device."""
 
     failures: int = 6
@@ -38,30 +38,30 @@ class Stamina(Record):
         return float(min(self.first_pause_s * 2**number, self.longest_pause_s))
 
 
-_USUAL_STAMINA = Stamina()
+_USUAL_POLICY = RetryPolicy()
 
 
-def always_fair() -> str:
-    """Let the machine work whatever the weather."""
+def never_limited() -> str:
+    """Let the machine work, whatever its heat or charge."""
     return ""
 
 
 @dataclass(frozen=True)
-class Endurance:
-    """How the judges of a device go easy on it."""
+class DeviceCare:
+    """How often a device is tried again, and when it rests."""
 
-    stamina: Stamina = _USUAL_STAMINA
-    climate: Climate = always_fair
+    retry_policy: RetryPolicy = _USUAL_POLICY
+    power_monitor: PowerMonitor = never_limited
 
 
-USUAL_ENDURANCE = Endurance()
+USUAL_CARE = DeviceCare()
 
 
 @dataclass
 class Health:
     """What the judges of one device know of it together."""
 
-    endurance: Endurance
+    care: DeviceCare
     rest: Rest
     failures: int = 0
     deaths: int = 0
@@ -81,7 +81,7 @@ class Health:
             return self.deaths
 
 
-class EnduringJudge:
+class RetryingJudge:
     """A judge that starts again when its device fails, after pauses that grow."""
 
     def __init__(
@@ -104,11 +104,11 @@ class EnduringJudge:
         Raises:
             DeviceParkedError: the device failed again and again.
         """
-        return self._enduring(lambda judge: judge.evaluate(task, program))
+        return self._retrying(lambda judge: judge.evaluate(task, program))
 
     def confirm(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict of every stage."""
-        return self._enduring(lambda judge: judge.confirm(task, program))
+        return self._retrying(lambda judge: judge.confirm(task, program))
 
     def start_again(self) -> None:
         """Give the next candidate a worker that no other has been near."""
@@ -123,9 +123,9 @@ class EnduringJudge:
         if judge is not None:
             judge.close()
 
-    def _enduring(self, judge: Callable[[Judge], Evaluation]) -> Evaluation:
+    def _retrying(self, judge: Callable[[Judge], Evaluation]) -> Evaluation:
         while True:
-            self._wait_for_weather()
+            self._wait_for_power()
             try:
                 if self._judge is None:
                     self._judge = self._make()
@@ -140,30 +140,31 @@ class EnduringJudge:
             return evaluation
 
     def _cool_down(self, failures: int, error: DeviceError) -> None:
-        stamina = self._health.endurance.stamina
-        if failures >= stamina.failures:
+        retry_policy = self._health.care.retry_policy
+        if failures >= retry_policy.failures:
             raise DeviceParkedError(
                 f"the {self._info.name} device is parked, it failed {failures} times in a row; "
                 f"the last time: {error}"
             ) from error
-        if self._health.rest(stamina.pause_s(failures - 1), str(error)):
+        if self._health.rest(retry_policy.pause_s(failures - 1), str(error)):
             raise error
 
     def _rest_after(self, deaths: int) -> None:
         """Let a device rest on which worker after worker dies, before the next candidate."""
-        stamina = self._health.endurance.stamina
-        if deaths >= stamina.most_deaths:
+        retry_policy = self._health.care.retry_policy
+        if deaths >= retry_policy.most_deaths:
             raise DeviceParkedError(
                 f"the {self._info.name} device is parked: {deaths} workers died in a row."
             )
-        if deaths >= stamina.deaths:
+        if deaths >= retry_policy.deaths:
             self._health.rest(
-                stamina.pause_s(deaths - stamina.deaths), f"{deaths} workers died in a row"
+                retry_policy.pause_s(deaths - retry_policy.deaths),
+                f"{deaths} workers died in a row",
             )
 
-    def _wait_for_weather(self) -> None:
+    def _wait_for_power(self) -> None:
         number = 0
-        while reason := self._health.endurance.climate():
-            if self._health.rest(self._health.endurance.stamina.pause_s(number), reason):
+        while reason := self._health.care.power_monitor():
+            if self._health.rest(self._health.care.retry_policy.pause_s(number), reason):
                 raise DeviceError(f"interrupted while it waited: {reason}.")
             number += 1

@@ -1,7 +1,7 @@
 """Finds the workers of a fleet that a campaign is for, and opens an executor over them."""
 
 from kernelwright.campaign.execution.executor import Executor, ExecutorFactory
-from kernelwright.campaign.execution.retry_policy import Endurance, Rest
+from kernelwright.campaign.execution.retry_policy import DeviceCare, Rest
 from kernelwright.campaign.fleet.fleet_executor import FleetExecutor
 from kernelwright.campaign.fleet.job import job_version
 from kernelwright.campaign.fleet.job_queue import DEAD_AFTER_S, prepare_queue
@@ -33,7 +33,7 @@ class FleetExecutors(ExecutorFactory):
         self._config = EvaluatorConfig(threadgroup_bytes=threadgroup_bytes)
         self._dead_after_s = dead_after_s
 
-    def open(self, jobs: int, rest: Rest, endurance: Endurance) -> Executor:
+    def open(self, jobs: int, rest: Rest, care: DeviceCare) -> Executor:
         """Wait for the first worker; later ones may come and go.
 
         Raises:

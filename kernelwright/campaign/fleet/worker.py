@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from kernelwright.campaign.execution.evaluator_pool import judges_at_once
 from kernelwright.campaign.execution.judge import environment_of
-from kernelwright.campaign.execution.retry_policy import Stamina
+from kernelwright.campaign.execution.retry_policy import RetryPolicy
 from kernelwright.campaign.fleet.job import (
     FleetJob,
     FleetVerdict,
@@ -34,7 +34,7 @@ from kernelwright.store import KernelStore
 from kernelwright.store.fleet import FleetWorker
 
 Say = Callable[[str], None]
-_STAMINA = Stamina(failures=3)
+_RETRY_POLICY = RetryPolicy(failures=3)
 
 
 class Worker:
@@ -48,7 +48,7 @@ class Worker:
         jobs: int = 1,
         heartbeat_s: float = HEARTBEAT_S,
         dead_after_s: float = DEAD_AFTER_S,
-        stamina: Stamina = _STAMINA,
+        retry_policy: RetryPolicy = _RETRY_POLICY,
         say: Say = lambda sentence: None,
     ) -> None:
         """Open the device and make the queue where it is missing.
@@ -64,7 +64,7 @@ class Worker:
         self._make_judge = make_judge
         self._heartbeat_s = heartbeat_s
         self._dead_after_s = dead_after_s
-        self._stamina = stamina
+        self._retry_policy = retry_policy
         self._say = say
         self._idle: queue.SimpleQueue[JobJudge] = queue.SimpleQueue()
         judges = [make_judge()]
@@ -182,16 +182,16 @@ class Worker:
             self._idle.put(judge)
 
     def _judged(self, judge: JobJudge, job: FleetJob, blank: FleetVerdict) -> FleetVerdict:
-        for failures in range(1, self._stamina.failures + 1):
+        for failures in range(1, self._retry_policy.failures + 1):
             if job.alone or failures > 1:
                 judge.start_again()
             try:
                 evaluation, cases = judge.judge(job)
             except DeviceError as e:
-                if failures < self._stamina.failures:
-                    time.sleep(self._stamina.pause_s(failures - 1))
+                if failures < self._retry_policy.failures:
+                    time.sleep(self._retry_policy.pause_s(failures - 1))
                     continue
                 self._failed = f"{self.listed.label} is parked, its device failed {failures} times in a row; the last time: {e}"  # noqa: E501
                 return blank.model_copy(update={"failure": self._failed})
             return blank.model_copy(update={"evaluation": evaluation, "cases": tuple(cases)})
-        raise AssertionError("a stamina allows one try at least")
+        raise AssertionError("a retry policy allows one try at least")

@@ -9,8 +9,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kernelwright.campaign import Captured, capture_subjects
-from kernelwright.campaign.execution.power_monitor import climate_here, staying_awake
-from kernelwright.campaign.execution.retry_policy import Endurance
+from kernelwright.campaign.execution.power_monitor import power_monitor_here, staying_awake
+from kernelwright.campaign.execution.retry_policy import DeviceCare
 from kernelwright.campaign.planning.wanted_calls import capture_night, joined, with_wishes
 from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.spec.campaign_file import (
@@ -142,7 +142,7 @@ def _searched(
             spec,
             view,
             priorities=priorities,
-            endurance=Endurance(climate=climate_here()),
+            care=DeviceCare(power_monitor=power_monitor_here()),
         )
         known = known_gains(opened, searched.task_ids, searched.report.device, None)
         if not searched.report.ended.interrupted:

@@ -21,7 +21,7 @@ from kernelwright.campaign import (
 from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import Hire, Hired, RunSettings
 from kernelwright.campaign.execution.executor import Executor
-from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE, Endurance
+from kernelwright.campaign.execution.retry_policy import USUAL_CARE, DeviceCare
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
@@ -146,7 +146,7 @@ def run_search(
     chip: str | None = None,
     on_start: Callable[[Callable[[], None]], None] = lambda stop: None,
     priorities: Mapping[str, float] | None = None,
-    endurance: Endurance = USUAL_ENDURANCE,
+    care: DeviceCare = USUAL_CARE,
 ) -> Searched:
     """Run the engine with the team that `spec` names; `priorities` are of functions by name.
 
@@ -171,7 +171,7 @@ def run_search(
                 hire=planner.hiring(hire, spec),
                 order=SecondsToSave(priorities or {}),
                 pause=pause,
-                endurance=endurance,
+                care=care,
                 chip=chip,
             ),
         )

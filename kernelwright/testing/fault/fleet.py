@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from kernelwright.campaign.execution.executor import Executor, ExecutorFactory, Job, JobVerdict
-from kernelwright.campaign.execution.retry_policy import Endurance, Rest
+from kernelwright.campaign.execution.retry_policy import DeviceCare, Rest
 from kernelwright.campaign.fleet.job import AnyCase, FleetJob
 from kernelwright.campaign.fleet.job_judge import JobJudge
 from kernelwright.errors import DeviceError
@@ -27,9 +27,9 @@ class SabotagedExecutors(ExecutorFactory):
         self._executors = executors
         self._sabotage = sabotage
 
-    def open(self, jobs: int, rest: Rest, endurance: Endurance) -> Executor:
+    def open(self, jobs: int, rest: Rest, care: DeviceCare) -> Executor:
         """Open the device."""
-        return _SabotagedExecutor(self._executors.open(jobs, rest, endurance), self._sabotage)
+        return _SabotagedExecutor(self._executors.open(jobs, rest, care), self._sabotage)
 
 
 class _SabotagedExecutor:

@@ -3,10 +3,10 @@
 import pytest
 
 from kernelwright.campaign.execution.power_monitor import (
-    MacClimate,
+    MacPowerMonitor,
     battery_in,
-    climate_here,
     heat_in,
+    power_monitor_here,
 )
 
 COOL = """\
@@ -70,14 +70,14 @@ def test_the_machine_is_asked_seldom_while_it_is_well_and_often_while_it_is_not(
         asked.append(about)
         return says[about]
 
-    climate = MacClimate(ask, lambda: now[0])
-    assert [climate(), climate()] == ["", ""]
+    power_monitor = MacPowerMonitor(ask, lambda: now[0])
+    assert [power_monitor(), power_monitor()] == ["", ""]
     assert asked == ["therm", "batt"]
     now[0], says["therm"] = 31.0, THROTTLED
-    assert "62%" in climate()
+    assert "62%" in power_monitor()
     says["therm"] = COOL
-    assert climate() == ""
+    assert power_monitor() == ""
 
 
 def test_other_machines_have_no_climate() -> None:
-    assert climate_here()() == ""
+    assert power_monitor_here()() == ""

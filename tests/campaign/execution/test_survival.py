@@ -24,7 +24,7 @@ from kernelwright.campaign.execution import run_control
 from kernelwright.campaign.execution.device_lock import turn_on
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.evaluator_pool import EvaluatorPool, judges_at_once
-from kernelwright.campaign.execution.retry_policy import DeviceParkedError, Endurance, Stamina
+from kernelwright.campaign.execution.retry_policy import DeviceCare, DeviceParkedError, RetryPolicy
 from kernelwright.campaign.history import heartbeat
 from kernelwright.errors import DeviceError, StoreError
 from kernelwright.evaluator import Evaluation, Status, Task
@@ -40,7 +40,7 @@ OWN_DISKS = (
     shutil.which("unshare") is not None
     and subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode == 0
 )
-STAMINA = Stamina(failures=4, deaths=2, most_deaths=4, first_pause_s=0.001)
+RETRY_POLICY = RetryPolicy(failures=4, deaths=2, most_deaths=4, first_pause_s=0.001)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def search(
         spec or SearchSpec(jobs=1),
         team(),
         make,
-        RunSettings(listen=events.append, endurance=Endurance(STAMINA)),
+        RunSettings(listen=events.append, care=DeviceCare(RETRY_POLICY)),
     )
     return engine.run(capture_subjects(subjects()[:of])), events
 
@@ -144,7 +144,7 @@ def test_workers_that_die_in_a_row_make_the_device_rest_and_park_it() -> None:
 
     coder = ScriptedCoder(tuple(f"correct {n}" for n in range(9)))
     task = _task()
-    with EvaluatorPool(failing(then=Status.CRASHED), 1, rest, Endurance(STAMINA)) as pool:
+    with EvaluatorPool(failing(then=Status.CRASHED), 1, rest, DeviceCare(RETRY_POLICY)) as pool:
         programs = [p.program for p in coder.write(task, pool.info, (), count=9)]
         for program in programs[:3]:
             assert pool.evaluate(task, program).status is Status.CRASHED
@@ -161,9 +161,9 @@ def test_nothing_is_evaluated_while_the_machine_is_hot() -> None:
         rests.append((seconds, reason))
         return False
 
-    endurance = Endurance(STAMINA, climate=lambda: weather.pop(0) if weather else "")
+    care = DeviceCare(RETRY_POLICY, power_monitor=lambda: weather.pop(0) if weather else "")
     task = _task()
-    with EvaluatorPool(ScriptedJudge, 1, rest, endurance) as pool:
+    with EvaluatorPool(ScriptedJudge, 1, rest, care) as pool:
         (proposal,) = ScriptedCoder().write(task, pool.info, (), count=1)
         assert pool.evaluate(task, proposal.program).is_correct
     assert rests == [(0.001, "it is hot"), (0.002, "it is hot")]

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelwright.campaign.execution.retry_policy import Stamina
+from kernelwright.campaign.execution.retry_policy import RetryPolicy
 from kernelwright.campaign.fleet.job import AnyCase, FleetJob
 from kernelwright.campaign.fleet.worker import Worker
 from kernelwright.errors import DeviceError
@@ -18,7 +18,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import INFO, ScriptedJudge
 
-SOON = Stamina(failures=2, first_pause_s=0.0, longest_pause_s=0.0)
+SOON = RetryPolicy(failures=2, first_pause_s=0.0, longest_pause_s=0.0)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class ScriptedJobJudge:
 def working(url: str, judge: ScriptedJobJudge) -> Iterator[Worker]:
     """Let a worker work on a thread of this process."""
     with KernelStore(url) as store:
-        worker = Worker(store, lambda: judge, heartbeat_s=0.5, stamina=SOON)
+        worker = Worker(store, lambda: judge, heartbeat_s=0.5, retry_policy=SOON)
         failed = suppress(DeviceError)
 
         def run() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
-from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE
+from kernelwright.campaign.execution.retry_policy import USUAL_CARE
 from kernelwright.campaign.fleet import fleet_executors, worker
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
@@ -151,7 +151,7 @@ def test_workers_of_another_version_are_named_and_get_nothing(
         while not store.fleet.workers():
             pass
         with pytest.raises(DeviceError, match=r"there are workers of 0\.0-e1 only"):
-            FleetExecutors(store, "simulator").open(1, lambda _, __: True, USUAL_ENDURANCE)
+            FleetExecutors(store, "simulator").open(1, lambda _, __: True, USUAL_CARE)
         refusal = old._verdict({"id": "1", "version": job_version()})
     assert "it judges jobs of 0.0-e1, not of" in refusal.failure
     assert not journal.exists()
@@ -182,7 +182,7 @@ def test_a_chip_that_nobody_has_is_named_with_those_that_are_there(
             pass
         executors = FleetExecutors(store, "simulator", chip="Apple M9")
         with pytest.raises(DeviceError, match=r"serves simulator Apple M9; workers have scripted"):
-            executors.open(1, lambda _, __: True, USUAL_ENDURANCE)
+            executors.open(1, lambda _, __: True, USUAL_CARE)
 
 
 def test_a_chip_needs_a_fleet(tmp_path: Path) -> None:
