@@ -8,7 +8,7 @@ from rich.text import Text
 
 from kernelwright.campaign.history.resuming import find_night
 from kernelwright.campaign.report.campaign_page import as_html, as_markdown
-from kernelwright.campaign.report.campaign_report import morning_of
+from kernelwright.campaign.report.campaign_report import report_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
 from kernelwright.service.output_file import write_output
@@ -36,15 +36,15 @@ def report(
     """Say what got faster, what failed, what it cost and what to do next."""
     with KernelStore(store, must_exist=True) as opened:
         found = find_night(opened.campaigns(limit=_MOST_CAMPAIGNS), campaign)
-        morning = morning_of(opened, found, chip)
+        found_report = report_of(opened, found, chip)
     if json:
-        print_json(morning)
+        print_json(found_report)
     elif html is None and md is None:
-        typer.echo(printable(as_markdown(morning)), nl=False)
+        typer.echo(printable(as_markdown(found_report)), nl=False)
     if html is not None:
-        _write(html, as_html(morning), is_quiet=json)
+        _write(html, as_html(found_report), is_quiet=json)
     if md is not None:
-        _write(md, as_markdown(morning), is_quiet=json)
+        _write(md, as_markdown(found_report), is_quiet=json)
 
 
 def _write(path: Path, text: str, *, is_quiet: bool) -> None:

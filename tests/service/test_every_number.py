@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from kernelwright.campaign import SearchReport
 from kernelwright.campaign.planning.plan_summary import PlanOutline
-from kernelwright.campaign.report.campaign_report import Morning
+from kernelwright.campaign.report.campaign_report import CampaignReport
 from kernelwright.campaign.report.champion_list import CandidatePage, RankedChampion
 from kernelwright.service.commands import app
 
@@ -63,7 +63,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
 def test_every_page_agrees_on_each_gain_to_the_digit(searched: Searched) -> None:
     store = ("--store", searched.store)
     best = {c.candidate_id: c.gain for c in _champions(_run("best", "--json", *store))}
-    morning = Morning.model_validate_json(_report(searched, "--json"))
+    campaign_report = CampaignReport.model_validate_json(_report(searched, "--json"))
     plans = _plans(searched)
     planned = {r.task_id: r.gain for plan in plans for r in plan.regions}
     texts = {
@@ -79,7 +79,7 @@ def test_every_page_agrees_on_each_gain_to_the_digit(searched: Searched) -> None
         id_, gain = str(task.champion_id), task.gain
         assert gain is not None
         assert planned[task.task_id] == gain
-        assert next(t.gain for t in morning.tasks if t.task.id == task.task_id) == gain
+        assert next(t.gain for t in campaign_report.tasks if t.task.id == task.task_id) == gain
         shown = CandidatePage.model_validate_json(_run("show", id_, "--json", *store))
         assert shown.gain == gain
         for page, text in {**texts, "show": _run("show", id_, *store)}.items():
@@ -93,10 +93,10 @@ def test_every_page_agrees_on_each_gain_to_the_digit(searched: Searched) -> None
 
 
 def test_functions_as_a_whole_have_one_gain_on_every_page(searched: Searched) -> None:
-    morning = Morning.model_validate_json(_report(searched, "--json"))
+    campaign_report = CampaignReport.model_validate_json(_report(searched, "--json"))
     plans = _plans(searched)
     reported = {f.function: f.gain for f in searched.report.functions}
-    assert reported == {f.function: f.gain for f in morning.functions}
+    assert reported == {f.function: f.gain for f in campaign_report.functions}
     assert reported == {plan.function: plan.gain for plan in plans}
     (whole,) = (f for f in searched.report.functions if f.function == "residual")
     (task,) = (t for t in searched.report.tasks if t.task_id in whole.task_ids)
@@ -151,8 +151,10 @@ def test_a_chip_changes_whose_time_every_page_predicts(searched: Searched, chip:
     }
     assert {gain.chip for gain in best.values()} == {chip}
     assert best != {t.champion_id: t.gain for t in searched.report.tasks}
-    morning = Morning.model_validate_json(_report(searched, "--json", "--chip", chip))
-    assert {t.champion.candidate_id: t.gain for t in morning.tasks if t.champion} == best
+    campaign_report = CampaignReport.model_validate_json(
+        _report(searched, "--json", "--chip", chip)
+    )
+    assert {t.champion.candidate_id: t.gain for t in campaign_report.tasks if t.champion} == best
     plans = [
         PlanOutline.model_validate(p) for p in json.loads(_plan(searched, "--json", chip=chip))
     ]

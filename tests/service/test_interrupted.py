@@ -12,7 +12,7 @@ from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.resuming import to_resume
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import as_markdown
-from kernelwright.campaign.report.campaign_report import Morning, morning_of
+from kernelwright.campaign.report.campaign_report import CampaignReport, report_of
 from kernelwright.errors import InputError
 from kernelwright.evaluator.gain import Gain
 from kernelwright.service.console import THEME
@@ -41,11 +41,11 @@ def test_summary_status_and_report_count_the_same_candidates(
     run = store.campaign(report.campaign_id)
     assert report.ended.interrupted
     tried = sum(task.tried for task in report.tasks)
-    morning = _morning(store, report)
+    campaign_report = _report(store, report)
     # More was begun than was tried.
     assert tried < len(store.history(campaign=run.id))
-    assert tried == morning.tried == state_of(store, run).tried
-    assert report.duration_s == morning.seconds == state_of(store, run).seconds
+    assert tried == campaign_report.tried == state_of(store, run).tried
+    assert report.duration_s == campaign_report.seconds == state_of(store, run).seconds
 
 
 def test_what_was_not_tried_has_no_verdict(stopped: tuple[KernelStore, SearchReport]) -> None:
@@ -62,7 +62,7 @@ def test_a_search_goes_on_by_its_own_command(
     stopped: tuple[KernelStore, SearchReport],
 ) -> None:
     store, report = stopped
-    text = as_markdown(_morning(store, report))
+    text = as_markdown(_report(store, report))
     assert "campaign resume" not in text
     assert "type the same search again" in text
     assert "(interrupted)" not in text.partition("\n## ")[0]
@@ -87,8 +87,8 @@ def _gain(ratio: float) -> Gain:
     return Gain(kind="predicted", baseline="mx.fast", chip="m4-pro", ratio=ratio, kernel_us=10.0)
 
 
-def _morning(store: KernelStore, report: SearchReport) -> Morning:
-    return morning_of(store, store.campaign(report.campaign_id))
+def _report(store: KernelStore, report: SearchReport) -> CampaignReport:
+    return report_of(store, store.campaign(report.campaign_id))
 
 
 def _summary(report: SearchReport) -> str:

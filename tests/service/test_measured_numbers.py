@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.report.campaign_page import as_html, as_markdown
-from kernelwright.campaign.report.campaign_report import Morning
+from kernelwright.campaign.report.campaign_report import CampaignReport
 from kernelwright.campaign.report.champion_list import CandidatePage, RankedChampion
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.evaluator.evaluation import Samples, Speedup
@@ -94,16 +94,18 @@ def test_pages_agree_on_each_measured_gain_to_the_digit(measured: Measured) -> N
     gains = {c.candidate_id: c.gain for c in best}
     assert gains == {t.champion_id: t.gain for t in measured.report.tasks if t.champion_id}
     assert len(gains) == 1
-    morning = Morning.model_validate_json(_run(measured, "report", "--json"))
-    assert {t.task.id: t.gain for t in morning.tasks} == {
+    campaign_report = CampaignReport.model_validate_json(_run(measured, "report", "--json"))
+    assert {t.task.id: t.gain for t in campaign_report.tasks} == {
         t.task_id: t.gain for t in measured.report.tasks
     }
-    assert {f.gain for f in morning.functions} == {f.gain for f in measured.report.functions}
+    assert {f.gain for f in campaign_report.functions} == {
+        f.gain for f in measured.report.functions
+    }
     texts = {
         "summary": _summary(measured.report),
         "best": _run(measured, "best"),
-        "markdown": as_markdown(morning),
-        "html": as_html(morning),
+        "markdown": as_markdown(campaign_report),
+        "html": as_html(campaign_report),
     }
     for id_, gain in gains.items():
         assert (gain.kind, gain.chip) == ("measured", "NVIDIA H200")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from kernelwright.campaign.report.campaign_report import Morning
+from kernelwright.campaign.report.campaign_report import CampaignReport
 from kernelwright.campaign.report.gain_bars import gain_bars
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far, is_against_mlx
 from kernelwright.campaign.report.wording import in_seconds
@@ -24,71 +24,71 @@ _AGAINST = {
 }
 
 
-def as_html(morning: Morning) -> str:
+def as_html(report: CampaignReport) -> str:
     """Render a page that opens anywhere, light or dark, without network or script."""
-    return _rendered("morning.html", morning)
+    return _rendered("report.html", report)
 
 
-def as_markdown(morning: Morning) -> str:
+def as_markdown(report: CampaignReport) -> str:
     """Render the same without the plot."""
-    return _rendered("morning.md", morning)
+    return _rendered("report.md", report)
 
 
-def _rendered(template: str, morning: Morning) -> str:
+def _rendered(template: str, report: CampaignReport) -> str:
     return _TEMPLATES.get_template(template).render(
-        m=morning,
-        bars=gain_bars(morning.won),
+        m=report,
+        bars=gain_bars(report.won),
         plots=[
             plot
             for plot in (
-                best_so_far(morning.ranked, morning.seconds),
-                best_for_money(morning.ranked, morning.dollars),
+                best_so_far(report.ranked, report.seconds),
+                best_for_money(report.ranked, report.dollars),
             )
             if plot
         ],
-        against=_AGAINST[is_against_mlx(morning.tasks)],
+        against=_AGAINST[is_against_mlx(report.tasks)],
         cell=lambda text: text.replace("|", "\\|"),
-        duration=in_seconds(morning.seconds),
+        duration=in_seconds(report.seconds),
         counted=counted,
-        headline=_headline(morning),
-        kinds=_kinds(morning),
-        became=_became(morning),
-        stayed=_stayed(morning),
-        advice=advice(morning),
-        commands=_commands(morning),
+        headline=_headline(report),
+        kinds=_kinds(report),
+        became=_became(report),
+        stayed=_stayed(report),
+        advice=advice(report),
+        commands=_commands(report),
     )
 
 
-def _headline(morning: Morning) -> str:
-    if not morning.won:
-        return f"Nothing {_became(morning)} faster yet; candidates tried: {morning.tried}."
-    best = morning.won[0]
+def _headline(report: CampaignReport) -> str:
+    if not report.won:
+        return f"Nothing {_became(report)} faster yet; candidates tried: {report.tried}."
+    best = report.won[0]
     assert best.gain is not None
     return (
-        f"{len(morning.won)} of {counted(len(morning.tasks), 'task')} {_became(morning)} faster; "
+        f"{len(report.won)} of {counted(len(report.tasks), 'task')} {_became(report)} faster; "
         f"the most: {best.task.name}, {best.gain.words}."
     )
 
 
-def _became(morning: Morning) -> str:
-    return "got" if morning.environment.device.measures_time else "should get"
+def _became(report: CampaignReport) -> str:
+    return "got" if report.environment.device.measures_time else "should get"
 
 
-def _kinds(morning: Morning) -> str:
-    words = _kind_words(morning)
-    chips = ", ".join(dict.fromkeys(t.gain.chip for t in morning.tasks if t.gain))
+def _kinds(report: CampaignReport) -> str:
+    words = _kind_words(report)
+    chips = ", ".join(dict.fromkeys(t.gain.chip for t in report.tasks if t.gain))
     if not chips:
         return words
     fastest = "MLX's are of the fastest of eager, mx.compile and mx.fast"
     return f"{words} Times are of {chips}; {fastest}."
 
 
-def _kind_words(morning: Morning) -> str:
-    if all(t.gain.kind == "measured" for t in morning.tasks if t.gain) and (
-        morning.environment.device.measures_time
+def _kind_words(report: CampaignReport) -> str:
+    if all(t.gain.kind == "measured" for t in report.tasks if t.gain) and (
+        report.environment.device.measures_time
     ):
         return "Times were measured on the device; intervals are of paired runs."
-    if morning.environment.device.measures_time:
+    if report.environment.device.measures_time:
         return "Times with ~ are predicted from counted work, the others were measured."
     return (
         "Nothing was timed: this device runs kernels on the CPU and counts their work. Every time "
@@ -97,26 +97,26 @@ def _kind_words(morning: Morning) -> str:
     )
 
 
-def _stayed(morning: Morning) -> str:
-    return "did not get" if morning.environment.device.measures_time else "cannot get"
+def _stayed(report: CampaignReport) -> str:
+    return "did not get" if report.environment.device.measures_time else "cannot get"
 
 
-def advice(morning: Morning) -> str:
+def advice(report: CampaignReport) -> str:
     """Say in a sentence what is most worth doing next."""
-    hopeless = [t.task.name for t in morning.tasks if t.tried and not t.right]
-    even = [t.task.name for t in morning.even]
-    if morning.state in ("running", "paused"):
+    hopeless = [t.task.name for t in report.tasks if t.tried and not t.right]
+    even = [t.task.name for t in report.even]
+    if report.state in ("running", "paused"):
         return "Wait: the night goes on."
-    if morning.state != "finished":
-        why = morning.reason or morning.state
-        how = "; type the same search again" if morning.kind == "search" else ""
+    if report.state != "finished":
+        why = report.reason or report.state
+        how = "; type the same search again" if report.kind == "search" else ""
         return f"Go on: it ended early ({why}), and nothing is lost{how}."
     if hopeless:
         return f"Read the failures of {_listed(hopeless)}: not one candidate was right."
-    if morning.won and not morning.environment.device.measures_time:
-        champions = "champion" if len(morning.won) == 1 else f"{len(morning.won)} champions"
+    if report.won and not report.environment.device.measures_time:
+        champions = "champion" if len(report.won) == 1 else f"{len(report.won)} champions"
         return f"Measure the {champions} on a Mac: copy the store, run kernelwright store verify."
-    if morning.won:
+    if report.won:
         return "Export the champions and measure the whole program with them."
     if even:
         return (
@@ -132,24 +132,24 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _commands(morning: Morning) -> tuple[tuple[str, str], ...]:
-    short = morning.campaign_id[:8]
+def _commands(report: CampaignReport) -> tuple[tuple[str, str], ...]:
+    short = report.campaign_id[:8]
     commands = []
-    if morning.state in ("running", "paused"):
+    if report.state in ("running", "paused"):
         commands.append((f"kernelwright campaign watch {short}", "follow it: this is no end yet"))
-    elif morning.state != "finished" and morning.kind == "campaign":
+    elif report.state != "finished" and report.kind == "campaign":
         commands.append((f"kernelwright campaign resume {short}", "go on where it ended"))
-    if any(f.gain and f.gain.beats_mlx for f in morning.functions):
+    if any(f.gain and f.gain.beats_mlx for f in report.functions):
         words = "take the functions that gain into a project"
         commands.append((f"kernelwright export --campaign {short} -o vendored/", words))
-    if morning.won and (champion := morning.won[0].champion):
+    if report.won and (champion := report.won[0].champion):
         id_ = champion.candidate_id[:8]
         commands += [
             (f"kernelwright show {id_}", "look at the best one: source, lineage, errors"),
             (f"kernelwright export {id_} -o vendored/", "take that kernel alone"),
         ]
-    if morning.failures:
-        example = morning.failures[0].example_id[:8]
+    if report.failures:
+        example = report.failures[0].example_id[:8]
         commands.append((f"kernelwright show {example}", "look at the most frequent failure"))
     commands.append((f"kernelwright history --campaign {short}", "everything that was tried"))
     return tuple(commands)

@@ -87,7 +87,7 @@ class Quarantined(Record):
     outcome: str
 
 
-class Morning(Record):
+class CampaignReport(Record):
     """The whole report."""
 
     campaign_id: str
@@ -169,7 +169,7 @@ class Morning(Record):
         return sum(task.tried for task in self.tasks)
 
 
-def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -> Morning:
+def report_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -> CampaignReport:
     """Gather a run and the dead runs that it took up; `chip` chooses whose time is predicted."""
     runs = _runs_until(store, campaign)
     run_ids = [run.id for run in runs]
@@ -186,7 +186,7 @@ def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) 
     )
     ended = store.events(campaign.id, kinds=(CampaignEnded.__name__,))
     refusals = store.events(campaign.id, kinds=(FunctionRefused.__name__,))
-    return Morning(
+    return CampaignReport(
         campaign_id=shown_id(campaign),
         name=campaign.name,
         kind="campaign" if night_spec_of(campaign) else "search",

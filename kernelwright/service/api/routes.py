@@ -9,7 +9,7 @@ from fastapi.responses import Response, StreamingResponse
 from kernelwright.agents.session.transcript import Transcript
 from kernelwright.campaign.history.resuming import history_of
 from kernelwright.campaign.history.run_state import RunState
-from kernelwright.campaign.report.campaign_report import Morning, morning_of
+from kernelwright.campaign.report.campaign_report import CampaignReport, report_of
 from kernelwright.campaign.report.champion_list import (
     CandidatePage,
     RankedChampion,
@@ -132,9 +132,9 @@ def read_outlook(store: Store, id: str, chip: str | None = None) -> Outlook:  # 
 
 
 @routes.get("/campaigns/{id}/report", tags=["campaigns"])
-def read_report(store: Store, id: str, chip: str | None = None) -> Morning:  # noqa: A002
+def read_report(store: Store, id: str, chip: str | None = None) -> CampaignReport:  # noqa: A002
     """Say what a campaign leaves, as `kernelwright report --json` does."""
-    return morning_of(store, campaigns.newest_run(store, id), chip)
+    return report_of(store, campaigns.newest_run(store, id), chip)
 
 
 @routes.get("/campaigns/{id}/plans", tags=["campaigns"])

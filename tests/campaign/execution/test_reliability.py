@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from kernelwright.campaign.history.resuming import current, nights
-from kernelwright.campaign.report.campaign_report import Morning, morning_of
+from kernelwright.campaign.report.campaign_report import CampaignReport, report_of
 from kernelwright.store import KernelStore
 
 _ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ def test_a_campaign_that_died_ten_times_reports_as_if_nothing_had_happened(
 ) -> None:
     done = run("tests.campaign.ten_lives", str(tmp_path))
     assert done.stdout.split(" ", 1) == ["10", "[]\n"], done.stdout + done.stderr
-    killed, calm = morning(tmp_path / "killed-1"), morning(tmp_path / "calm")
+    killed, calm = campaign_report(tmp_path / "killed-1"), campaign_report(tmp_path / "calm")
     assert (killed.state, killed.reason) == (calm.state, calm.reason)
     assert (killed.runs, calm.runs) == (11, 1)
     assert table(killed) == table(calm)
@@ -41,12 +41,12 @@ def test_a_campaign_that_died_ten_times_reports_as_if_nothing_had_happened(
     ]
 
 
-def morning(folder: Path) -> Morning:
+def campaign_report(folder: Path) -> CampaignReport:
     with KernelStore(str(folder / "kernels.db")) as store:
-        return morning_of(store, current(nights(store))[0])
+        return report_of(store, current(nights(store))[0])
 
 
-def table(report: Morning) -> list[tuple[object, ...]]:
+def table(report: CampaignReport) -> list[tuple[object, ...]]:
     """Read what a person reads: every task with its tries, its champion and its gain."""
     return sorted(
         (t.task.name, t.tried, t.right, t.champion.candidate_id if t.champion else "",

@@ -23,7 +23,7 @@ from kernelwright.campaign.history.resuming import (
     to_resume,
 )
 from kernelwright.campaign.history.run_state import state_of
-from kernelwright.campaign.report.campaign_report import morning_of
+from kernelwright.campaign.report.campaign_report import report_of
 from kernelwright.campaign.report.live_status import Lookout
 from kernelwright.errors import InputError
 from kernelwright.store import Environment, KernelStore
@@ -147,7 +147,7 @@ def test_a_campaign_keeps_its_id_however_often_it_is_taken_up(tmp_path: Path) ->
         told = (
             report.campaign_id,
             Lookout(store, newest).look().id,
-            morning_of(store, newest).campaign_id,
+            report_of(store, newest).campaign_id,
             state_of(store, newest).id,
         )
         assert set(told) == {first.id}

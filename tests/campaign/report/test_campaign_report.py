@@ -11,7 +11,7 @@ import pytest
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import advice, as_html, as_markdown
-from kernelwright.campaign.report.campaign_report import Morning, morning_of
+from kernelwright.campaign.report.campaign_report import CampaignReport, report_of
 from kernelwright.campaign.report.gain_bars import gain_bars
 from kernelwright.campaign.report.live_status import Lookout
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far
@@ -38,33 +38,33 @@ def store(tmp_path: Path) -> Iterator[KernelStore]:
 def test_it_counts_what_was_tried_and_shows_the_example_that_was_mended(
     store: KernelStore,
 ) -> None:
-    morning = _morning(store)
-    assert [(t.task.name, t.right, t.tried) for t in morning.tasks] == [
+    campaign_report = _report(store)
+    assert [(t.task.name, t.right, t.tried) for t in campaign_report.tasks] == [
         ("norm", 5, 9),
         ("softmax", 5, 9),
     ]
-    assert [(f.status, f.count) for f in morning.failures] == [
+    assert [(f.status, f.count) for f in campaign_report.failures] == [
         (Status.WRONG, 6),
         (Status.COMPILE_ERROR, 2),
     ]
-    assert [f.was_repaired for f in morning.failures] == [False, True]
-    assert [p.rank.value for p in morning.tasks[0].points] == [9.0, 3.0, 2.0]
+    assert [f.was_repaired for f in campaign_report.failures] == [False, True]
+    assert [p.rank.value for p in campaign_report.tasks[0].points] == [9.0, 3.0, 2.0]
 
 
 def test_both_files_name_champions_and_label_predictions(store: KernelStore) -> None:
-    morning = _morning(store)
-    champions = [t.champion.candidate_id[:8] for t in morning.tasks if t.champion]
+    campaign_report = _report(store)
+    champions = [t.champion.candidate_id[:8] for t in campaign_report.tasks if t.champion]
     assert len(champions) == 2
-    for text in (as_html(morning), as_markdown(morning)):
+    for text in (as_html(campaign_report), as_markdown(campaign_report)):
         assert all(id_ in text for id_ in champions)
         assert "Every time and every ratio here is a prediction" in text
-        assert f"kernelwright history --campaign {morning.campaign_id[:8]}" in text
+        assert f"kernelwright history --campaign {campaign_report.campaign_id[:8]}" in text
 
 
 def test_the_page_needs_nothing_but_itself_and_escapes_what_others_wrote(
     store: KernelStore,
 ) -> None:
-    page = as_html(_morning(store, ScriptedCoder(("wrong <script>", "correct 3"))))
+    page = as_html(_report(store, ScriptedCoder(("wrong <script>", "correct 3"))))
     assert not re.search(r"<script|<link|src=|@import|url\(", page)
     assert "&lt;script&gt;" in page
     assert "prefers-color-scheme: dark" in page
@@ -73,20 +73,20 @@ def test_the_page_needs_nothing_but_itself_and_escapes_what_others_wrote(
 def test_the_plots_are_well_formed_and_empty_without_right_candidates(
     store: KernelStore,
 ) -> None:
-    morning = _morning(store)
-    gains = [t.gain.ratio for t in morning.tasks if t.gain]
-    labels = _labels(best_so_far(morning.tasks, morning.seconds))
+    campaign_report = _report(store)
+    gains = [t.gain.ratio for t in campaign_report.tasks if t.gain]
+    labels = _labels(best_so_far(campaign_report.tasks, campaign_report.seconds))
     assert {f"norm ~{gains[0]:.2f}×", f"softmax ~{gains[1]:.2f}×", "running time, s"} <= labels
-    bars = _labels(gain_bars(morning.ranked))
+    bars = _labels(gain_bars(campaign_report.ranked))
     assert {"norm", "softmax", f"~{gains[0]:.2f}× over mx.fast"} <= bars
     assert best_so_far((), 1.0) == gain_bars(()) == ""
-    assert best_for_money(morning.tasks, morning.dollars) == "", "no model was paid"
+    assert best_for_money(campaign_report.tasks, campaign_report.dollars) == "", "no model was paid"
 
 
 def test_without_champions_lines_are_multiples_of_the_first_right_candidate(
     store: KernelStore,
 ) -> None:
-    tasks = [t.model_copy(update={"gain": None}) for t in _morning(store).tasks]
+    tasks = [t.model_copy(update={"gain": None}) for t in _report(store).tasks]
     labels = _labels(best_so_far(tasks, 9.0))
     assert {"norm 4.50×", "softmax 4.50×"} <= labels
     paid = [
@@ -99,7 +99,7 @@ def test_without_champions_lines_are_multiples_of_the_first_right_candidate(
 
 
 def test_money_is_added_up_to_the_moment_of_each_point(store: KernelStore) -> None:
-    morning = _morning(store)
+    campaign_report = _report(store)
     (run,) = store.campaigns()
     call = ModelCall(
         id="c", campaign_id=run.id, provider="p", model="m", role="coder", request_hash="h",
@@ -110,14 +110,14 @@ def test_money_is_added_up_to_the_moment_of_each_point(store: KernelStore) -> No
     (paid,) = payments(store, [run.id])
     assert paid.dollars == 0.25
     assert paid.at >= run.started_at
-    assert {p.dollars for t in morning.tasks for p in t.points} == {0.0}
-    again = morning_of(store, run)
+    assert {p.dollars for t in campaign_report.tasks for p in t.points} == {0.0}
+    again = report_of(store, run)
     assert again.dollars == 0.25
     assert "together" in as_html(again)
 
 
 def test_tasks_of_one_name_are_paid_for_in_rows_of_their_own(store: KernelStore) -> None:
-    _morning(store)
+    _report(store)
     (run,) = store.campaigns()
     known = {}
     for number, columns in enumerate((8, 16)):
@@ -136,13 +136,13 @@ def test_tasks_of_one_name_are_paid_for_in_rows_of_their_own(store: KernelStore)
 
 
 def test_it_says_what_is_most_worth_doing(store: KernelStore) -> None:
-    morning = _morning(store)
-    tasks = morning.tasks
+    campaign_report = _report(store)
+    tasks = campaign_report.tasks
 
     def told(**changes: object) -> str:
-        return advice(morning.model_copy(update=changes))
+        return advice(campaign_report.model_copy(update=changes))
 
-    timed = morning.environment.model_copy(
+    timed = campaign_report.environment.model_copy(
         update={"device": INFO.model_copy(update={"measures_time": True})}
     )
     even = tuple(
@@ -162,8 +162,8 @@ def test_it_says_what_is_most_worth_doing(store: KernelStore) -> None:
     assert told(tasks=faster, environment=timed).startswith("Export the champions")
     assert told(tasks=even).startswith("Leave norm, softmax to MLX")
     assert told(tasks=()).startswith("Search again")
-    for page in (as_html(morning), as_markdown(morning)):
-        assert advice(morning) in page
+    for page in (as_html(campaign_report), as_markdown(campaign_report)):
+        assert advice(campaign_report) in page
 
 
 def test_a_gain_is_over_the_strongest_baseline_that_was_measured() -> None:
@@ -192,20 +192,20 @@ def _labels(plot: str) -> set[str]:
     return {"".join(node.itertext()) for node in found if node.tag in kinds}
 
 
-def _morning(store: KernelStore, coder: ScriptedCoder | None = None) -> Morning:
+def _report(store: KernelStore, coder: ScriptedCoder | None = None) -> CampaignReport:
     engine = Engine(store, SearchSpec(jobs=1), team(coder), ScriptedJudge)
     engine.run(capture_subjects(subjects()))
-    return morning_of(store, store.campaigns()[0])
+    return report_of(store, store.campaigns()[0])
 
 
 def test_what_mlx_beats_is_listed_apart_from_what_gets_faster(store: KernelStore) -> None:
-    morning = _morning(store)
+    campaign_report = _report(store)
     ratios = dict(zip(("norm", "softmax"), (0.65, 1.4), strict=True))
     tasks = tuple(
         t.model_copy(update={"gain": GAIN.model_copy(update={"ratio": ratios[t.task.name]})})
-        for t in morning.tasks
+        for t in campaign_report.tasks
     )
-    found = morning.model_copy(update={"tasks": tasks})
+    found = campaign_report.model_copy(update={"tasks": tasks})
     for text in (as_html(found), as_markdown(found)):
         _, _, told = text.partition("What should get faster")
         faster, heading, even = told.partition("What cannot get faster")
@@ -216,14 +216,14 @@ def test_what_mlx_beats_is_listed_apart_from_what_gets_faster(store: KernelStore
 
 
 def test_what_was_not_tried_or_not_confirmed_is_not_said_to_be_mlx_s(store: KernelStore) -> None:
-    morning = _morning(store)
-    norm, softmax = morning.tasks
+    campaign_report = _report(store)
+    norm, softmax = campaign_report.tasks
     nothing = {"champion": None, "gain": None, "points": ()}
     untried = norm.model_copy(update={**nothing, "tried": 0, "right": 0})
     waiting = softmax.model_copy(update={**nothing, "tried": 4, "right": 4})
-    functions = tuple(f.model_copy(update={"gain": None}) for f in morning.functions)
+    functions = tuple(f.model_copy(update={"gain": None}) for f in campaign_report.functions)
     left = {"tasks": (untried, waiting), "functions": functions}
-    found = morning.model_copy(update=left)
+    found = campaign_report.model_copy(update=left)
     assert not found.even
     for text in (as_html(found), as_markdown(found)):
         assert "MLX is best" not in text
@@ -234,19 +234,19 @@ def test_what_was_not_tried_or_not_confirmed_is_not_said_to_be_mlx_s(store: Kern
 def test_durations_are_one_figure_in_one_form_on_every_page(store: KernelStore) -> None:
     report = Engine(store, SearchSpec(), team(), ScriptedJudge).run(capture_subjects(subjects()))
     (run,) = store.campaigns()
-    morning = morning_of(store, run)
-    assert report.duration_s == morning.seconds == state_of(store, run).seconds
+    campaign_report = report_of(store, run)
+    assert report.duration_s == campaign_report.seconds == state_of(store, run).seconds
     told = in_seconds(29.2)
     assert told == "29.2 s"
-    timed = morning.model_copy(update={"seconds": 29.2})
+    timed = campaign_report.model_copy(update={"seconds": 29.2})
     assert told in as_markdown(timed)
     assert told in as_html(timed)
 
 
 def test_one_task_and_one_candidate_are_told_as_one(store: KernelStore) -> None:
-    morning = _morning(store)
-    one = morning.tasks[0].model_copy(update={"tried": 1})
-    alone = morning.model_copy(update={"tasks": (one,)})
+    campaign_report = _report(store)
+    one = campaign_report.tasks[0].model_copy(update={"tried": 1})
+    alone = campaign_report.model_copy(update={"tasks": (one,)})
     text = as_markdown(alone)
     assert "1 candidate for 1 task in" in text
     assert not re.search(r"\b1 (of 1 )?(tasks|candidates)\b", text)
@@ -256,11 +256,13 @@ def test_one_task_and_one_candidate_are_told_as_one(store: KernelStore) -> None:
 def test_a_verdict_stands_beside_its_figures_and_never_before_the_end(
     store: KernelStore, state: str
 ) -> None:
-    morning = _morning(store)
-    slower = [t.model_copy(update={"gain": GAIN}) for t in morning.tasks[:1]]
-    failed = [t.model_copy(update={"champion": None, "gain": None}) for t in morning.tasks[1:]]
-    whole, other = morning.functions
-    found = morning.model_copy(
+    campaign_report = _report(store)
+    slower = [t.model_copy(update={"gain": GAIN}) for t in campaign_report.tasks[:1]]
+    failed = [
+        t.model_copy(update={"champion": None, "gain": None}) for t in campaign_report.tasks[1:]
+    ]
+    whole, other = campaign_report.functions
+    found = campaign_report.model_copy(
         update={
             "state": state,
             "tasks": (*slower, *failed),
@@ -293,6 +295,6 @@ def test_reports_and_views_let_the_database_add_up(
         for name in ("history", "show"):
             owner = next(kind for kind in KernelStore.__mro__ if name in vars(kind))
             monkeypatch.delattr(owner, name)
-        report, outlook = morning_of(store, run), Lookout(store, run).look()
+        report, outlook = report_of(store, run), Lookout(store, run).look()
     assert report.tried == sum(task.tried for task in outlook.tasks) > 0
     assert [t.champion for t in report.tasks] == [t.champion for t in outlook.tasks]

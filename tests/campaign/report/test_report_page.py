@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.report.campaign_page import as_html
-from kernelwright.campaign.report.campaign_report import morning_of
+from kernelwright.campaign.report.campaign_report import report_of
 from kernelwright.evaluator.gain import Gain
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import ScriptedJudge, subjects, team
@@ -43,17 +43,17 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with KernelStore(str(folder / "kernels.db")) as store:
         engine = Engine(store, SearchSpec(), team(), ScriptedJudge)
         report = engine.run(capture_subjects(subjects()))
-        morning = morning_of(store, store.campaign(report.campaign_id))
+        campaign_report = report_of(store, store.campaign(report.campaign_id))
     gain = Gain(kind="predicted", baseline="mx.compile", chip="m4-pro", ratio=3.36, kernel_us=12.75)
     name = "masked_softmax_with_temperature_and_smoothing"
     tasks = tuple(
         task.model_copy(
             update={"gain": gain, "task": task.task.model_copy(update={"name": f"{name}_{i}"})}
         )
-        for i, task in enumerate(morning.tasks)
+        for i, task in enumerate(campaign_report.tasks)
     )
     file = folder / "report.html"
-    file.write_text(as_html(morning.model_copy(update={"tasks": tasks})))
+    file.write_text(as_html(campaign_report.model_copy(update={"tasks": tasks})))
     return file
 
 
