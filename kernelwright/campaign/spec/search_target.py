@@ -1,13 +1,9 @@
 """The functions that a user's file offers, each with example inputs."""
 
-import importlib
-import importlib.util
 import inspect
 import re
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -15,8 +11,9 @@ from types import ModuleType
 from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign.spec.input_nest import INNER_RECORD, replaced, values_in
 from kernelwright.campaign.spec.input_text import read_inputs, read_type, written
+from kernelwright.campaign.spec.target_module import open_target, package_of
 from kernelwright.campaign.spec.target_name import resolved
-from kernelwright.errors import InputError, KernelwrightError, UsageError
+from kernelwright.errors import InputError, UsageError
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
 
@@ -25,7 +22,6 @@ EXAMPLE_INPUTS = "example_inputs"
 CATALOG = "catalog:"
 CATALOG_DTYPE = "bf16"
 _TYPE = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
-_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<function>[\w.]+))?")
 _HOW = (
     f"write one as -i 'bf16[2048,4096]', define {EXAMPLE_INPUTS}() in the file, "
     "or decorate the function with @kernelwright.example"
@@ -93,7 +89,7 @@ def load_subjects(
     if inputs:
         # Parsed first: nothing of the user's runs for a typing error. A class is known later.
         read_inputs([text for text in inputs if not INNER_RECORD.search(text)])
-    module, path, name = _opened(target, folder)
+    module, path, name = open_target(target, folder)
     functions = _chosen(module, path, name)
     if inputs:
         return _only(functions, path, inputs)
@@ -136,127 +132,6 @@ def _from_catalog(target: str, inputs: Sequence[str]) -> Subject:
     if inputs:
         call = read_inputs(inputs)[0]
     return _subject(_named(entry.function), Path(f"{CATALOG}{name}"), call)
-
-
-def _opened(target: str, folder: Path) -> tuple[ModuleType, Path, str | None]:
-    """Import what a target names; return also how to call its place, and its function's name."""
-    named = _MODULE.fullmatch(target)
-    is_path = named is None or named["module"].endswith(".py") or (folder / target).exists()
-    if named is not None and not is_path:
-        place = Path(named["module"])
-        return _import_module(named["module"], place, folder), place, named["function"]
-    path, name = _split(target, folder)
-    try:
-        return _import_file(path), path, name
-    except _NeedsPackageError as e:
-        place = Path(e.package.module)
-        return _import_module(e.package.module, place, e.package.folder), place, name
-
-
-def _split(target: str, folder: Path) -> tuple[Path, str | None]:
-    text, separator, name = target.rpartition(":")
-    if not separator or not text.endswith(".py"):
-        text, name = target, ""
-    path = folder / text
-    if not path.is_file():
-        raise InputError(f"expected a Python file, found nothing at {str(path)!r}; check the path.")
-    if path.suffix != ".py":
-        raise InputError(f"expected a Python file that ends in .py, found {text!r}.")
-    return path, name or None
-
-
-def _import_module(name: str, place: Path, folder: Path) -> ModuleType:
-    with _importing(place, folder, missing=name):
-        return importlib.import_module(name)
-
-
-def _import_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"kernelwright_subject_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    with _importing(path, path.parent):
-        spec.loader.exec_module(module)
-    return module
-
-
-@contextmanager
-def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None]:
-    """Let a module find its neighbours, as a script does, and say in a sentence what fails."""
-    search = str(folder.resolve())
-    sys.path.insert(0, search)
-    try:
-        yield
-    except KernelwrightError:
-        raise
-    except SystemExit as e:
-        raise InputError(
-            f"{place} ends Python while it is imported: sys.exit({e.code!r}){_line(e, place)}; put "
-            'what a script does under: if __name__ == "__main__":'
-        ) from e
-    except ModuleNotFoundError as e:
-        if e.name and f"{missing}.".startswith(f"{e.name}."):
-            raise InputError(
-                f"expected a Python file or module, found no {e.name!r} from {search}; "
-                "check the name, or write a path that ends in .py."
-            ) from e
-        package = package_of(place)
-        if package and e.name and package.module.partition(".")[0] == e.name.partition(".")[0]:
-            raise _NeedsPackageError(place, package) from e
-        raise InputError(
-            f"{place} needs the package {e.name!r}, which is not installed; "
-            "install it and run the command again."
-        ) from e
-    except Exception as e:
-        package = package_of(place)
-        if package and isinstance(e, ImportError) and "relative import" in str(e):
-            raise _NeedsPackageError(place, package) from e
-        raise InputError(
-            f"{place} cannot be imported: {type(e).__name__}: {e}; run it with Python to see where."
-        ) from e
-    finally:
-        sys.path.remove(search)
-
-
-def _line(error: BaseException, place: Path) -> str:
-    """Return the line of the user's file that an error came through, or nothing."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [f.lineno for f in frames if Path(f.filename).name == place.name]
-    return f" in line {lines[-1]}" if lines else ""
-
-
-@dataclass(frozen=True)
-class InPackage:
-    """How a file is called as a module, and the folder from which it is found."""
-
-    module: str
-    folder: Path
-
-
-def package_of(place: Path) -> InPackage | None:
-    """Return a file's place in its package; None where it is in none."""
-    path = place.resolve()
-    if path.suffix != ".py":
-        return None
-    top = path.parent
-    while (top / "__init__.py").is_file():
-        top = top.parent
-    if top == path.parent:
-        # A package may do without __init__.py; then it is the folder one stands in that counts.
-        top = path.parents[-1] if place.is_absolute() else Path.cwd()
-    parts = path.relative_to(top).with_suffix("").parts if path.is_relative_to(top) else ()
-    if len(parts) < 2 or not all(map(str.isidentifier, parts)) or top == path.parents[-1]:
-        return None
-    return InPackage(".".join(parts), top)
-
-
-class _NeedsPackageError(InputError):
-    """A file is a part of a package, and imports nothing without it."""
-
-    def __init__(self, place: Path, package: InPackage) -> None:
-        super().__init__(f"{place} is a part of the package {package.module}.")
-        self.package = package
 
 
 @dataclass(frozen=True)

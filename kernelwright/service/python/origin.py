@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 
-from kernelwright.campaign.spec.search_target import package_of
+from kernelwright.campaign.spec.target_module import package_of
 from kernelwright.errors import InputError
 from kernelwright.ir.trace.transformation import transformation_of
 from kernelwright.runtime.export.function.statement import is_in_a_loop
