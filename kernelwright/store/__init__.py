@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from kernelwright.store.location import default_url, has_store, label_of, url_of
     from kernelwright.store.machine import MachineTrial
     from kernelwright.store.merging import Merged, merge_stores
+    from kernelwright.store.model_call import (
+        Lesson,
+        ModelCall,
+        ModelOutcome,
+        RecordedModelCall,
+        Spend,
+    )
     from kernelwright.store.pruning import Pruned
     from kernelwright.store.record import (
         Campaign,
@@ -21,14 +28,9 @@ if TYPE_CHECKING:
         Freshness,
         HistoryEntry,
         KnownEvaluation,
-        Lesson,
         LoggedEvent,
-        ModelCall,
-        ModelOutcome,
         NewEvent,
         Rank,
-        RecordedModelCall,
-        Spend,
         StoreStatistics,
         TaskSummary,
         Trial,

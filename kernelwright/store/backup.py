@@ -8,7 +8,8 @@ from pathlib import Path
 from sqlalchemy import insert, make_url, select
 
 from kernelwright.errors import StoreError
-from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
+from kernelwright.store.connection import BUSY_TIMEOUT_S, connect
+from kernelwright.store.database_error import translated
 from kernelwright.store.location import label_of, url_of
 from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import Base

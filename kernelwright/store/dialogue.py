@@ -8,13 +8,7 @@ from sqlalchemy.orm import Session
 from kernelwright.digest import digest
 from kernelwright.errors import StoreError
 from kernelwright.store.clock import now
-from kernelwright.store.record import (
-    Lesson,
-    ModelCall,
-    ModelOutcome,
-    RecordedModelCall,
-    Spend,
-)
+from kernelwright.store.model_call import Lesson, ModelCall, ModelOutcome, RecordedModelCall, Spend
 from kernelwright.store.schema import (
     CallRow,
     LessonRow,

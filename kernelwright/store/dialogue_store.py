@@ -7,13 +7,7 @@ from sqlalchemy.orm import Session
 
 from kernelwright.store import dialogue
 from kernelwright.store.lasting import HoldOn, Lasting, give_up, lasting
-from kernelwright.store.record import (
-    Lesson,
-    ModelCall,
-    ModelOutcome,
-    RecordedModelCall,
-    Spend,
-)
+from kernelwright.store.model_call import Lesson, ModelCall, ModelOutcome, RecordedModelCall, Spend
 
 Transaction = Callable[[], AbstractContextManager[Session]]
 

@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store.backup import copy_into, file_of, new_file
-from kernelwright.store.connection import translated
+from kernelwright.store.database_error import translated
 from kernelwright.store.location import label_of, url_of
 from kernelwright.store.read_only import is_read_only
 from kernelwright.store.schema import Base

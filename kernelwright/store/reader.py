@@ -19,7 +19,7 @@ from kernelwright.store import (
     verdict,
     wanting,
 )
-from kernelwright.store.connection import translated
+from kernelwright.store.database_error import translated
 from kernelwright.store.location import label_of
 from kernelwright.store.machine import MachineTrial
 from kernelwright.store.queries import campaign as campaign_queries

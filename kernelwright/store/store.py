@@ -26,9 +26,11 @@ from kernelwright.store.browsing import BrowsingStore
 from kernelwright.store.commands import campaign as campaign_commands
 from kernelwright.store.commands import champion as champion_commands
 from kernelwright.store.commands import leasing, trial
+from kernelwright.store.commands import task as task_commands
 from kernelwright.store.commands.leasing import Beat
 from kernelwright.store.commands.trial import Announced, NewTrial
-from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
+from kernelwright.store.connection import BUSY_TIMEOUT_S, connect
+from kernelwright.store.database_error import translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.fleet import FleetStore
 from kernelwright.store.lasting import Lasting, give_up, lasting
@@ -154,7 +156,7 @@ class KernelStore(StoreReader, Lasting):
         With a campaign, note for which of its functions the task is searched.
         """
         with self._write() as session:
-            trial.add_task(session, task, signature)
+            task_commands.add_task(session, task, signature)
             if campaign_id:
                 campaign_commands.link_task(session, campaign_id, task.fingerprint, function)
 

@@ -9,7 +9,8 @@ from sqlalchemy import create_engine
 
 from kernelwright.errors import BlockedError, StoreError
 from kernelwright.store import Environment, KernelStore, label_of, url_of
-from kernelwright.store.connection import connect, translated
+from kernelwright.store.connection import connect
+from kernelwright.store.database_error import translated
 from kernelwright.store.location import without_secrets
 from kernelwright.store.schema import SCHEMA_VERSION, Base
 from tests.store.conftest import ENVIRONMENT, new_trial, program_of, task_of

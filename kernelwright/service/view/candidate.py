@@ -18,7 +18,7 @@ from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 from kernelwright.service.view.speedup import gain_line
 from kernelwright.store import Candidate, CandidateDetail, KnownEvaluation
-from kernelwright.store.record import Spend
+from kernelwright.store.model_call import Spend
 
 # Only the sixteen colours of the terminal's own theme, so that light ones stay readable.
 _SYNTAX_THEME = "ansi_dark"

@@ -3,7 +3,7 @@
 from kernelwright.campaign.report.wording import in_money
 from kernelwright.evaluator.gain import in_microseconds, three_digits
 from kernelwright.store import Rank
-from kernelwright.store.record import Spend
+from kernelwright.store.model_call import Spend
 
 SHORT_ID = 8
 MLX_IS_BEST = "MLX is best here"

@@ -14,7 +14,7 @@ from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.speedup import gain_cells, speedup_note
 from kernelwright.store import HistoryEntry, StoreStatistics, Wanted
-from kernelwright.store.record import Spend
+from kernelwright.store.model_call import Spend
 
 _FRESHNESS = {"fresh": "good", "stale": "warn", "revoked": "bad"}
 

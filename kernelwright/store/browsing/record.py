@@ -6,14 +6,8 @@ from typing import Literal
 
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
-from kernelwright.store.record import (
-    ChampionSpeedup,
-    Freshness,
-    HistoryEntry,
-    Rank,
-    Spend,
-    TaskSummary,
-)
+from kernelwright.store.model_call import Spend
+from kernelwright.store.record import ChampionSpeedup, Freshness, HistoryEntry, Rank, TaskSummary
 
 CandidateOrder = Literal["at", "rank", "status", "author", "idea", "task"]
 """What candidates may be ordered by."""

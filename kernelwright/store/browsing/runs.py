@@ -16,7 +16,8 @@ from kernelwright.store.dialogue import (
     recorded_call,
     spend_of,
 )
-from kernelwright.store.record import LoggedEvent, RecordedModelCall
+from kernelwright.store.model_call import RecordedModelCall
+from kernelwright.store.record import LoggedEvent
 from kernelwright.store.schema import CallRow, EvaluationRow, EventRow, TrialRow
 
 _MICRO = 1_000_000

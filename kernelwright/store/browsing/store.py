@@ -19,15 +19,9 @@ from kernelwright.store.browsing.record import (
     TrialPage,
 )
 from kernelwright.store.dialogue_store import Transaction
+from kernelwright.store.model_call import ModelCall, RecordedModelCall
 from kernelwright.store.queries.prefix import resolve_candidate, resolve_task
-from kernelwright.store.record import (
-    Champion,
-    HistoryEntry,
-    LoggedEvent,
-    ModelCall,
-    RecordedModelCall,
-    TaskSummary,
-)
+from kernelwright.store.record import Champion, HistoryEntry, LoggedEvent, TaskSummary
 
 
 class BrowsingStore:

@@ -8,8 +8,9 @@ from sqlalchemy.orm import Session
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.store.browsing.record import FoundTask, ListedTask
 from kernelwright.store.dialogue import SUMS, spend_of
+from kernelwright.store.model_call import Spend
 from kernelwright.store.queries.champion import champion_of, freshness_of, speedup_of
-from kernelwright.store.record import Champion, Rank, Spend, TaskSummary
+from kernelwright.store.record import Champion, Rank, TaskSummary
 from kernelwright.store.schema import (
     CallRow,
     CampaignTaskRow,

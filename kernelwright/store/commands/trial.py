@@ -1,33 +1,25 @@
 """Tasks, candidates and trials: proposed, leased, and ended with a verdict."""
 
-import re
-import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-import numpy as np
 from sqlalchemy import ColumnElement, or_, select, true, update
 from sqlalchemy.orm import Session
 
 from kernelwright.digest import digest
 from kernelwright.errors import StoreError
-from kernelwright.evaluator.evaluation import Evaluation, Samples
+from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
 from kernelwright.store.clock import now
-from kernelwright.store.commands.campaign import add_environment
 from kernelwright.store.commands.champion import promote
+from kernelwright.store.commands.evaluation import add_evaluation
 from kernelwright.store.commands.leasing import is_held_elsewhere, keep
+from kernelwright.store.commands.task import add_task
 from kernelwright.store.record import Candidate, Environment, NewEvent, Rank, TrialState
 from kernelwright.store.schema import (
-    CampaignRow,
     CandidateRow,
-    EvaluationRow,
     ProgramRow,
-    SampleSetRow,
-    TaskRow,
-    TaskWordRow,
     TrialRow,
 )
 from kernelwright.store.upsert import insert_once
@@ -53,53 +45,6 @@ class Announced:
     new_trial: NewTrial
     signature: str = ""
     event: NewEvent | None = None
-
-
-def add_task(session: Session, task: Task, signature: str) -> str:
-    """Add the task unless its fingerprint is known; return it.
-
-    A region that its function calls otherwise now goes by the new name.
-    """
-    known = session.get(TaskRow, task.fingerprint)
-    if known is not None:
-        if known.name != task.name and known.name.partition("/")[0] == _function(task):
-            known.name = task.name
-            _add_words(session, task, signature)
-        return task.fingerprint
-    types = task.graph.output_types or task.graph.input_types
-    shapes = ", ".join(map(str, task.graph.input_types))
-    is_new = insert_once(
-        session,
-        TaskRow,
-        id=task.fingerprint,
-        name=task.name,
-        signature=signature,
-        dtype=types[0].dtype.value,
-        shapes=shapes,
-        tuning_key=digest(signature, shapes),
-        graph=task.graph.to_json(),
-        created_at=now(),
-    )
-    if is_new:
-        _add_words(session, task, signature)
-        session.flush()
-    return task.fingerprint
-
-
-def _function(task: Task) -> str:
-    return task.name.partition("/")[0]
-
-
-def _add_words(session: Session, task: Task, signature: str) -> None:
-    words = words_of({node.op for node in task.graph.nodes} | {task.name, signature})
-    for word in sorted(words):
-        insert_once(session, TaskWordRow, word=word, task_id=task.fingerprint)
-
-
-def words_of(texts: set[str]) -> set[str]:
-    """Return the lower-case words by which a task is found, whole names among them."""
-    whole = {text.lower()[:200] for text in texts if text}
-    return whole | {word for text in whole for word in re.split(r"[^a-z0-9_]+", text) if word}
 
 
 def add_trial(session: Session, new_trial: NewTrial, signature: str) -> TrialRow:
@@ -211,7 +156,7 @@ def finish_trial(
     trial = _kept_trial(session, trial_id)
     if trial.evaluation_id is not None:
         return trial.evaluation_id
-    row = _add_evaluation(session, trial, evaluation, rank, environment)
+    row = add_evaluation(session, trial, evaluation, rank, environment)
     _end_trial(trial, row.id)
     return row.id
 
@@ -230,7 +175,7 @@ def finish_confirmation(
 ) -> str:
     """Write the verdict of a confirmation, which is the trial's from now on."""
     trial = _kept_trial(session, trial_id)
-    row = _add_evaluation(session, trial, evaluation, rank, environment)
+    row = add_evaluation(session, trial, evaluation, rank, environment)
     _end_trial(trial, row.id)
     if rank is not None:
         session.flush()
@@ -242,41 +187,6 @@ def _kept_trial(session: Session, trial_id: str) -> TrialRow:
     """Return a trial of a run that is still this process's, locked until the transaction ends."""
     keep(session, _trial(session, trial_id).campaign_id)
     return session.get_one(TrialRow, trial_id, with_for_update=True, populate_existing=True)
-
-
-def _add_evaluation(
-    session: Session,
-    trial: TrialRow,
-    evaluation: Evaluation,
-    rank: Rank | None,
-    environment: Environment | None,
-) -> EvaluationRow:
-    if environment is not None:
-        environment_id = add_environment(session, environment)
-    else:
-        environment_id = session.scalars(
-            select(CampaignRow.environment_id).where(CampaignRow.id == trial.campaign_id)
-        ).one()
-    row = EvaluationRow(
-        id=digest(trial.id, uuid.uuid4().hex),
-        candidate_id=trial.candidate_id,
-        task_id=evaluation.task,
-        environment_id=environment_id,
-        evaluator_version=evaluation.evaluator_version,
-        device=evaluation.device.name,
-        status=evaluation.status.value,
-        stage=evaluation.stages[-1].stage.value if evaluation.stages else None,
-        summary=evaluation.summary,
-        rank_kind=rank.kind if rank else None,
-        rank_value=rank.value if rank else None,
-        body=evaluation.model_copy(update={"samples": ()}).model_dump_json(),
-        duration_s=evaluation.duration_s,
-        created_at=now(),
-    )
-    session.add(row)
-    session.flush()
-    session.add_all(_sample_sets(row.id, evaluation.samples))
-    return row
 
 
 def reuse_evaluation(session: Session, trial_id: str, evaluation_id: str) -> None:
@@ -304,14 +214,3 @@ def _trial(session: Session, trial_id: str) -> TrialRow:
     if row is None:
         raise StoreError(f"expected the id of a trial, found {trial_id!r}; add it first.")
     return row
-
-
-def _sample_sets(evaluation_id: str, samples: Sequence[Samples]) -> list[SampleSetRow]:
-    return [
-        SampleSetRow(
-            evaluation_id=evaluation_id,
-            arm=sample.arm,
-            nanoseconds=np.asarray(sample.nanoseconds, dtype="<f8").tobytes(),
-        )
-        for sample in samples
-    ]

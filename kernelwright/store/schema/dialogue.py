@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from kernelwright.store.record import CallState, LessonState
+from kernelwright.store.model_call import CallState, LessonState
 from kernelwright.store.schema.base import Base, Label, Words, one_of
 from kernelwright.store.schema.search import Digest
 

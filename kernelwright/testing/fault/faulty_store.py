@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session
 
-from kernelwright.store.connection import translated
+from kernelwright.store.database_error import translated
 from kernelwright.store.store import KernelStore
 from kernelwright.testing.fault.sabotage import WriteTrouble
 

@@ -7,7 +7,7 @@ from kernelwright.evaluator import Task
 from kernelwright.evaluator.evaluation import Mismatch, Status
 from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.store import KernelStore, NewTrial, Rank, TaskSummary
-from kernelwright.store.record import ModelCall
+from kernelwright.store.model_call import ModelCall
 
 ATTACK = (
     '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">'
