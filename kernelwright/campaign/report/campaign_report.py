@@ -38,7 +38,7 @@ class Point(Record):
     rank: Rank
 
 
-class TaskMorning(Record):
+class TaskResult(Record):
     """What became of one task."""
 
     task: TaskSummary
@@ -56,7 +56,7 @@ class TaskMorning(Record):
         return self.gain is not None and self.gain.beats_mlx
 
 
-class FunctionMorning(Record):
+class FunctionResult(Record):
     """What became of one function as a whole."""
 
     function: str
@@ -99,30 +99,30 @@ class CampaignReport(Record):
     runs: int
     seconds: float
     environment: Environment
-    functions: tuple[FunctionMorning, ...]
-    tasks: tuple[TaskMorning, ...]
+    functions: tuple[FunctionResult, ...]
+    tasks: tuple[TaskResult, ...]
     failures: tuple[Failure, ...]
     quarantined: tuple[Quarantined, ...]
     spending: tuple[Spending, ...]
     refused: tuple[FunctionRefused, ...]
 
     @property
-    def won(self) -> tuple[TaskMorning, ...]:
+    def won(self) -> tuple[TaskResult, ...]:
         """Tasks with a champion that gains, the greatest gain first."""
         return tuple(t for t in self.ranked if t.beats_mlx)
 
     @property
-    def ranked(self) -> tuple[TaskMorning, ...]:
+    def ranked(self) -> tuple[TaskResult, ...]:
         """All tasks in the order of every table and plot: by gain, those without one last."""
         return tuple(sorted(self.tasks, key=lambda t: -t.gain.ratio if t.gain else 0.0))
 
     @property
-    def even(self) -> tuple[TaskMorning, ...]:
+    def even(self) -> tuple[TaskResult, ...]:
         """Tasks that ended with MLX's time below that of the best kernel."""
         return tuple(t for t in self.ranked if t.gain and not t.beats_mlx and not self.goes_on)
 
     @property
-    def open(self) -> tuple[TaskMorning, ...]:
+    def open(self) -> tuple[TaskResult, ...]:
         """Tasks of which no verdict can be given: none is won yet, or no figure is known."""
         decided = {t.task.id for t in (*self.won, *self.even)}
         return tuple(t for t in self.tasks if t.task.id not in decided)
@@ -132,7 +132,7 @@ class CampaignReport(Record):
         """True while the run may still find something."""
         return self.state in ("running", "paused")
 
-    def stays_with_mlx(self, function: FunctionMorning) -> str:
+    def stays_with_mlx(self, function: FunctionResult) -> str:
         """Say why MLX runs a function that gains nothing."""
         if not function.task_ids:
             return "with MLX"
@@ -254,8 +254,8 @@ def _task(
     leader: _Champion | None,
     points: Sequence[Point],
     lost: Gain | None,
-) -> TaskMorning:
-    return TaskMorning(
+) -> TaskResult:
+    return TaskResult(
         task=task,
         tried=verdicts.tried if verdicts else 0,
         right=sum(verdicts.verdicts.get(status, 0) for status in RIGHT) if verdicts else 0,
@@ -267,8 +267,8 @@ def _task(
 
 
 def _functions(
-    plans: Sequence[FunctionPlanned], tasks: Sequence[TaskMorning], chip: str
-) -> tuple[FunctionMorning, ...]:
+    plans: Sequence[FunctionPlanned], tasks: Sequence[TaskResult], chip: str
+) -> tuple[FunctionResult, ...]:
     """Say of each function, as it was planned last, what it gains as a whole."""
     gains = {t.task.id: t.gain for t in tasks if t.gain}
     predicted = {t.task.id: t.predicted for t in tasks if t.predicted}
@@ -278,9 +278,7 @@ def _functions(
         task_ids = tuple(task.id for task in plan.tasks)
         gain = plan.work and whole_gain(plan.work, task_ids, gains, predicted, chip)
         found.append(
-            FunctionMorning(
-                function=plan.function, inputs=plan.inputs, task_ids=task_ids, gain=gain
-            )
+            FunctionResult(function=plan.function, inputs=plan.inputs, task_ids=task_ids, gain=gain)
         )
     return tuple(found)
 

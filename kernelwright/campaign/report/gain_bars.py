@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from kernelwright.campaign.report.campaign_report import TaskMorning
+from kernelwright.campaign.report.campaign_report import TaskResult
 from kernelwright.evaluator.gain import Gain
 
 _MOST_BARS = 16
@@ -11,7 +11,7 @@ _LEAST_SCALE = 1.2
 """The ratio at the bars' full width where nothing gains more."""
 
 
-def gain_bars(tasks: Sequence[TaskMorning]) -> str:
+def gain_bars(tasks: Sequence[TaskResult]) -> str:
     """Draw the gains in the tasks' order; the line is MLX at its best. Names are never cut."""
     rows = [(task, task.gain) for task in tasks if task.gain is not None][:_MOST_BARS]
     if not rows:
@@ -21,7 +21,7 @@ def gain_bars(tasks: Sequence[TaskMorning]) -> str:
     return f'<div class="bars" role="img" aria-label="gains over MLX">{"".join(body)}</div>'
 
 
-def _bar(task: TaskMorning, gain: Gain, most: float) -> Iterator[str]:
+def _bar(task: TaskResult, gain: Gain, most: float) -> Iterator[str]:
     style = "gain" if gain.beats_mlx else "even"
     yield f'<div class="name">{escape(task.task.name)}</div>'
     yield f'<div class="track"><i class="{style}" style="width:{_share(gain.ratio, most)}"></i>'

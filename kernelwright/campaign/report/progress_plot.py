@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from kernelwright.campaign.report.campaign_report import Point, TaskMorning
+from kernelwright.campaign.report.campaign_report import Point, TaskResult
 
 _WIDTH, _HEIGHT = 480, 280
 """Small, so that its text can be read where a phone makes it smaller."""
@@ -63,7 +63,7 @@ class _Scale:
         return math.log2(value) if self._is_wide else value
 
 
-def best_so_far(tasks: Sequence[TaskMorning], seconds: float) -> str:
+def best_so_far(tasks: Sequence[TaskResult], seconds: float) -> str:
     """Draw each task's best over running time."""
     last = max([seconds, *(p.seconds for t in tasks for p in t.points), 1e-3])
     units = (("h", 3600.0), ("min", 60.0))
@@ -71,19 +71,19 @@ def best_so_far(tasks: Sequence[TaskMorning], seconds: float) -> str:
     return _drawn(tasks, _Axis(lambda p: p.seconds, last, f"running time, {unit}", size))
 
 
-def best_for_money(tasks: Sequence[TaskMorning], dollars: float) -> str:
+def best_for_money(tasks: Sequence[TaskResult], dollars: float) -> str:
     """Draw each task's best over what models were paid; nothing where none was."""
     if not dollars:
         return ""
     return _drawn(tasks, _Axis(lambda p: p.dollars, dollars, "paid to models", before="$"))
 
 
-def is_against_mlx(tasks: Sequence[TaskMorning]) -> bool:
+def is_against_mlx(tasks: Sequence[TaskResult]) -> bool:
     """Say whether lines are multiples of MLX's best, or of a task's own first right candidate."""
     return any(task.gain for task in tasks)
 
 
-def _drawn(tasks: Sequence[TaskMorning], axis: _Axis) -> str:
+def _drawn(tasks: Sequence[TaskResult], axis: _Axis) -> str:
     chosen = [t for t in tasks if t.points and (t.gain or not is_against_mlx(tasks))]
     lines = chosen[:_MOST_LINES]
     if not lines:
@@ -101,7 +101,7 @@ def _drawn(tasks: Sequence[TaskMorning], axis: _Axis) -> str:
     return f"<figure>{drawn}{_legend(lines)}</figure>"
 
 
-def _legend(lines: Sequence[TaskMorning]) -> str:
+def _legend(lines: Sequence[TaskResult]) -> str:
     """List the lines in the tasks' order, their names in full."""
     items = "".join(
         f'<li><i style="background:{colour}"></i>{escape(task.task.name)} '
@@ -111,12 +111,12 @@ def _legend(lines: Sequence[TaskMorning]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def _final_words(task: TaskMorning) -> str:
+def _final_words(task: TaskResult) -> str:
     """Return a champion's gain as every page shows it, else the last multiple."""
     return task.gain.times if task.gain else f"{_multiples(task)[-1]:.2f}×"
 
 
-def _multiples(task: TaskMorning) -> list[float]:
+def _multiples(task: TaskResult) -> list[float]:
     """Return each point as a multiple: of MLX's best where a champion tells how far that is."""
     if task.gain is not None and task.champion is not None:
         reference = task.gain.ratio * task.champion.rank.value
@@ -125,7 +125,7 @@ def _multiples(task: TaskMorning) -> list[float]:
     return [reference / point.rank.value for point in task.points]
 
 
-def _line(task: TaskMorning, colour: str, axis: _Axis, scale: _Scale) -> Iterator[str]:
+def _line(task: TaskResult, colour: str, axis: _Axis, scale: _Scale) -> Iterator[str]:
     places = [
         (axis.x(axis.of(point)), scale.y(multiple))
         for point, multiple in zip(task.points, _multiples(task), strict=True)
