@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 import kernelwright
-from kernelwright.campaign.spec.campaign_file import NightFile
+from kernelwright.campaign.spec.campaign_file import CampaignFile
 from kernelwright.service.commands import COMMANDS
 from kernelwright.service.lazy_group import GroupEntry
 from kernelwright.settings import Settings, variable_of
@@ -191,7 +191,7 @@ def campaign_page() -> str:
         "# Campaign files",
         _CAMPAIGN_INTRO,
     ]
-    for table, field in NightFile.model_fields.items():
+    for table, field in CampaignFile.model_fields.items():
         model = _model_in(field.annotation)
         if model is None or table == "prices":
             continue

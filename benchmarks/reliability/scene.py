@@ -7,7 +7,7 @@ import mlx.core as mx
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.reply_schema import ProgramDraft
 from kernelwright.campaign import Captured, Subject, capture_subjects
-from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
+from kernelwright.campaign.spec.campaign_file import CampaignFunction, CampaignSpec
 from tests.agents.loopback.model import role_of, whole
 from tests.agents.loopback.scene import (
     BODY,
@@ -53,12 +53,12 @@ def captured() -> Captured:
 
 def spec(
     base_url: str, caps: Caps, evaluations: int | None = None, seconds: float | None = None
-) -> NightSpec:
+) -> CampaignSpec:
     """Return what every campaign is asked to do."""
-    return NightSpec(
+    return CampaignSpec(
         name="reliability",
         devices=("simulator",),
-        functions=tuple(NightFunction(target=name) for name in ("double", "triple", "softmax")),
+        functions=tuple(CampaignFunction(target=name) for name in ("double", "triple", "softmax")),
         folder=str(Path(__file__).parent),
         models=(MODEL,),
         base_url=base_url,

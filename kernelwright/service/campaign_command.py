@@ -28,15 +28,15 @@ from kernelwright.campaign.history.resuming import (
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.planning.capturing import Captured
 from kernelwright.campaign.planning.forecast import Forecast, forecast
-from kernelwright.campaign.planning.wanted_calls import capture_night, joined, with_wishes
+from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined, resolve_wanted
 from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.campaign.spec.campaign_file import (
     WANTED,
-    NightFunction,
-    NightSpec,
-    NightWanted,
-    night_of_wishes,
-    read_night,
+    CampaignFunction,
+    CampaignSpec,
+    CampaignWanted,
+    read_campaign_file,
+    spec_of_wanted,
 )
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import DeviceError, UsageError
@@ -83,7 +83,7 @@ def check(
     with output_for_json(json):
         checked = [
             _describe(spec, _captured(spec, store))
-            for spec in _nights_of(file, store, wanted=wanted)
+            for spec in _specs_of(file, store, wanted=wanted)
         ]
     if json:
         print_json(checked)
@@ -103,7 +103,7 @@ def run(
 ) -> None:
     """Search every function of a night's file, device after device, and export at the end."""
     with output_for_json(json):
-        specs = _nights_of(file, store, wanted=wanted)
+        specs = _specs_of(file, store, wanted=wanted)
         _run_all(
             specs,
             store,
@@ -158,24 +158,24 @@ def resume(
         )
 
 
-def _nights_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[NightSpec, ...]:
+def _specs_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[CampaignSpec, ...]:
     """Return one search for each device, with the wanted calls named in each."""
     if file is None and not wanted:
         raise UsageError(
             "expected a night's file or --wanted, found neither; write a file with: "
             "kernelwright campaign init"
         )
-    spec = read_night(file)[0] if file else night_of_wishes()
+    spec = read_campaign_file(file)[0] if file else spec_of_wanted()
     if wanted and spec.wanted is None:
-        spec = spec.model_copy(update={"wanted": NightWanted()})
+        spec = spec.model_copy(update={"wanted": CampaignWanted()})
     if spec.wanted is None:
         return spec.to_the_end()
     with KernelStore(url, must_exist=True) as opened:
-        return with_wishes(spec, opened).to_the_end()
+        return resolve_wanted(spec, opened).to_the_end()
 
 
 def _run_all(
-    specs: Sequence[NightSpec],
+    specs: Sequence[CampaignSpec],
     url: str | None,
     collaborators: Collaborators,
     *,
@@ -210,7 +210,7 @@ def _run_all(
 
 
 def _turns(
-    specs: Sequence[NightSpec],
+    specs: Sequence[CampaignSpec],
     url: str | None,
     collaborators: Collaborators,
     reports: list[SearchReport],
@@ -247,7 +247,7 @@ def _collaborators(context: typer.Context) -> Collaborators:
 
 
 def _run(
-    spec: NightSpec,
+    spec: CampaignSpec,
     url: str | None,
     collaborators: Collaborators,
     reports: list[SearchReport],
@@ -301,11 +301,11 @@ def _run(
     return not report.ended.parked
 
 
-def _captured(spec: NightSpec, url: str | None) -> Mapping[NightFunction, Captured]:
+def _captured(spec: CampaignSpec, url: str | None) -> Mapping[CampaignFunction, Captured]:
     if not any(f.target.startswith(WANTED) for f in spec.functions):
-        return capture_night(spec, None)
+        return capture_campaign(spec, None)
     with KernelStore(url, must_exist=True) as opened:
-        return capture_night(spec, opened)
+        return capture_campaign(spec, opened)
 
 
 class CheckedSearch(Record):
@@ -321,7 +321,7 @@ class CheckedSearch(Record):
     """None where no live model is asked."""
 
 
-def _describe(spec: NightSpec, captured: Mapping[NightFunction, Captured]) -> CheckedSearch:
+def _describe(spec: CampaignSpec, captured: Mapping[CampaignFunction, Captured]) -> CheckedSearch:
     printed = console()
     everything = joined(tuple(captured.values()))
     tasks = sum(len(partition(f.graph)) for f in everything.functions)
@@ -372,7 +372,7 @@ def _shortened(target: str) -> str:
     return WANTED + short(target.removeprefix(WANTED))
 
 
-def _limits(spec: NightSpec) -> str:
+def _limits(spec: CampaignSpec) -> str:
     limits = [f"after {in_seconds(spec.seconds)}"] if spec.seconds else []
     limits += [f"after {counted(spec.evaluations, 'evaluation')}"] if spec.evaluations else []
     return ", ".join(
@@ -381,7 +381,7 @@ def _limits(spec: NightSpec) -> str:
 
 
 def export_champions(
-    store: KernelStore, spec: NightSpec, report: SearchReport, say: Callable[[Text], None]
+    store: KernelStore, spec: CampaignSpec, report: SearchReport, say: Callable[[Text], None]
 ) -> None:
     """Write the champions that gain enough into the night's folder, if it names one."""
     folder = spec.export_folder

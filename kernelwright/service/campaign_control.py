@@ -8,7 +8,7 @@ from kernelwright.campaign.history.resuming import (
     ask_to_pause,
     ask_to_stop,
     current,
-    find_night,
+    find_campaign,
     is_alive,
     nights,
     searches,
@@ -68,7 +68,7 @@ def status(
     """List campaigns and searches: what runs, what was left behind, what each tried and spent."""
     with KernelStore(store, must_exist=True) as opened:
         runs = searches(opened)
-        chosen = [find_night(runs, campaign)] if campaign else current(runs)[:_MOST_RUNS]
+        chosen = [find_campaign(runs, campaign)] if campaign else current(runs)[:_MOST_RUNS]
         states = [state_of(opened, run) for run in chosen]
     if json:
         print_json(states)
@@ -99,7 +99,7 @@ def _living(store: KernelStore, wanted: str | None) -> Campaign:
     """
     runs = nights(store)
     alive = [run for run in runs if is_alive(run)]
-    found = find_night(alive if wanted is None and alive else runs, wanted)
+    found = find_campaign(alive if wanted is None and alive else runs, wanted)
     if not is_alive(found):
         raise InputError(not_running(found))
     return found

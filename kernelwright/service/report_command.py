@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kernelwright.campaign.history.resuming import find_night
+from kernelwright.campaign.history.resuming import find_campaign
 from kernelwright.campaign.report.campaign_page import as_html, as_markdown
 from kernelwright.campaign.report.campaign_report import report_of
 from kernelwright.service.console import console
@@ -35,7 +35,7 @@ def report(
 ) -> None:
     """Say what got faster, what failed, what it cost and what to do next."""
     with KernelStore(store, must_exist=True) as opened:
-        found = find_night(opened.campaigns(limit=_MOST_CAMPAIGNS), campaign)
+        found = find_campaign(opened.campaigns(limit=_MOST_CAMPAIGNS), campaign)
         found_report = report_of(opened, found, chip)
     if json:
         print_json(found_report)

@@ -98,10 +98,10 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _write(store: KernelStore, path: Path, campaign: str | None) -> None:
-    from kernelwright.campaign.history.resuming import find_night, searches
+    from kernelwright.campaign.history.resuming import find_campaign, searches
     from kernelwright.service.web.night_export import exported_page
 
-    run = find_night(searches(store), campaign)
+    run = find_campaign(searches(store), campaign)
     page = exported_page(store, run.id)
     write_output(path, page)
     console().print(Text.assemble(("wrote ", "label"), str(path)), soft_wrap=True)

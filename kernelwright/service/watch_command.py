@@ -7,9 +7,15 @@ import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from kernelwright.campaign.history.resuming import find_night, is_alive, nights, searches, shown_id
+from kernelwright.campaign.history.resuming import (
+    find_campaign,
+    is_alive,
+    nights,
+    searches,
+    shown_id,
+)
 from kernelwright.campaign.report.live_status import Lookout, Outlook
-from kernelwright.campaign.spec.spec_reading import night_spec_of
+from kernelwright.campaign.spec.spec_reading import campaign_spec_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, RunArgument, StoreOption, print_json
 from kernelwright.service.view.watch import frame
@@ -49,7 +55,7 @@ def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
     """Return the run that is meant: one that goes on before one that does not."""
     runs = searches(store)
     alive = [run for run in runs if is_alive(run)]
-    return find_night(alive if wanted is None and alive else runs, wanted)
+    return find_campaign(alive if wanted is None and alive else runs, wanted)
 
 
 def _follow(
@@ -77,7 +83,7 @@ def _follow(
 
 def _following(store: KernelStore, run: Campaign) -> Campaign | None:
     """Return the run of the night's next device, or that which takes it up, if it begins soon."""
-    spec = night_spec_of(run)
+    spec = campaign_spec_of(run)
     end = time.monotonic() + _NEXT_DEVICE_S
     while spec is not None and time.monotonic() < end:
         for other in nights(store):

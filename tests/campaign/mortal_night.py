@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from kernelwright.campaign import Engine, Subject, capture_subjects
 from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
+from kernelwright.campaign.spec.campaign_file import CampaignFunction, CampaignSpec
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import MortalStore, ScriptedJudge, subjects, team
 
@@ -22,13 +22,13 @@ def three_subjects() -> Sequence[Subject]:
     return (*subjects(), third)
 
 
-def night(store: KernelStore, judge: ScriptedJudge, spec: NightSpec, *, resumes: bool) -> Engine:
+def night(store: KernelStore, judge: ScriptedJudge, spec: CampaignSpec, *, resumes: bool) -> Engine:
     return Engine(store, spec, team(), lambda: judge, RunSettings(resumes=resumes))
 
 
-def spec_in(folder: Path) -> NightSpec:
-    functions = tuple(NightFunction(target=s.name) for s in three_subjects())
-    return NightSpec(
+def spec_in(folder: Path) -> CampaignSpec:
+    functions = tuple(CampaignFunction(target=s.name) for s in three_subjects())
+    return CampaignSpec(
         name="nightly", functions=functions, devices=("simulator",), folder=str(folder)
     )
 

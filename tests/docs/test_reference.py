@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import kernelwright
-from kernelwright.campaign.spec.campaign_file import NightCaps
+from kernelwright.campaign.spec.campaign_file import CampaignCaps
 from kernelwright.service.campaign_control import status_table
 from kernelwright.service.commands import COMMANDS
 from kernelwright.service.console import THEME
@@ -51,7 +51,7 @@ def test_every_setting_and_every_extra_stands_in_the_reference(reference: Module
 def test_every_key_of_a_campaign_stands_in_the_reference(reference: ModuleType) -> None:
     page = reference.campaign_page()
     assert "## `[[functions]]`" in page
-    assert all(f"| `{key}` |" in page for key in NightCaps.model_fields)
+    assert all(f"| `{key}` |" in page for key in CampaignCaps.model_fields)
     assert "| `plateau` | int | `8` | correct candidates in a row" in page
 
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from kernelwright.campaign.event import CampaignBegan, Event
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, Pause, is_paused
-from kernelwright.campaign.spec.campaign_file import NightSpec
-from kernelwright.campaign.spec.spec_reading import night_spec_of, search_spec_of
+from kernelwright.campaign.spec.campaign_file import CampaignSpec
+from kernelwright.campaign.spec.spec_reading import campaign_spec_of, search_spec_of
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
@@ -26,7 +26,7 @@ STOP = "StopAsked"
 
 def nights(store: KernelStore) -> list[Campaign]:
     """Return the runs of campaigns, newest first; plain searches are none."""
-    return [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if night_spec_of(c) is not None]
+    return [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if campaign_spec_of(c) is not None]
 
 
 def is_alive(campaign: Campaign) -> bool:
@@ -80,7 +80,7 @@ def _is_called(run: Campaign, wanted: str) -> bool:
     return run.id.startswith(wanted) or shown_id(run).startswith(wanted)
 
 
-def find_night(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
+def find_campaign(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
     """Return the newest run of the campaign whose id begins with `wanted` or whose name it is.
 
     Any run's id is the campaign's, too. Without `wanted` it is the newest of all.
@@ -105,7 +105,7 @@ class Resumption:
     """A campaign that goes on: its id, and what it is asked to do from now on."""
 
     root_id: str
-    spec: NightSpec
+    spec: CampaignSpec
 
 
 class LargerCaps(Record):
@@ -117,7 +117,7 @@ class LargerCaps(Record):
     evaluations: int | None = None
     hours: float | None = None
 
-    def on(self, spec: NightSpec) -> NightSpec:
+    def on(self, spec: CampaignSpec) -> CampaignSpec:
         """Return the settings with these caps."""
         caps = self.model_dump(include={"dollars", "tokens", "calls"}, exclude_none=True)
         changed: dict[str, object] = {"caps": spec.caps.model_copy(update=caps)}
@@ -151,7 +151,7 @@ def to_resume(
             f"campaign {shown_id(run)[:8]} ({run.name}) ran to its end; read it with: "
             f"kernelwright report {shown_id(run)[:8]} --html report.html"
         )
-    before = night_spec_of(run)
+    before = campaign_spec_of(run)
     assert before is not None
     spec = (larger or LargerCaps()).on(before)
     if run.state == "capped" and spec == before:
@@ -169,7 +169,7 @@ def _refuse_search(store: KernelStore, wanted: str | None) -> None:
         InputError: it is a search's id.
     """
     for run in searches(store):
-        if wanted and _is_called(run, wanted) and night_spec_of(run) is None:
+        if wanted and _is_called(run, wanted) and campaign_spec_of(run) is None:
             raise InputError(
                 f"{shown_id(run)[:8]} is a search, not a campaign with a file; type the same "
                 "kernelwright search again, and it goes on from there."
@@ -181,11 +181,11 @@ def _newest_of_its_campaign(
 ) -> Campaign:
     """Find a run by name or by the id of any run of its campaign; return the campaign's newest."""
     every = nights(store)
-    found = find_night(runs if wanted is None else every, wanted)
+    found = find_campaign(runs if wanted is None else every, wanted)
     return next(run for run in every if shown_id(run) == shown_id(found))
 
 
-def _larger_cap(spec: NightSpec) -> str:
+def _larger_cap(spec: CampaignSpec) -> str:
     """Write an option that doubles the first cap there is."""
     if spec.evaluations is not None:
         return f"--evaluations {2 * spec.evaluations}"

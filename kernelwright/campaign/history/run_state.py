@@ -5,7 +5,7 @@ from typing import Literal
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, is_paused
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import is_alive, shown_id
-from kernelwright.campaign.spec.spec_reading import night_spec_of
+from kernelwright.campaign.spec.spec_reading import campaign_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import Campaign, KernelStore
@@ -40,7 +40,7 @@ def state_of(store: KernelStore, run: Campaign) -> RunState:
     totals = store.browse.totals([r.id for r in runs])
     return RunState(
         id=shown_id(run),
-        kind="campaign" if night_spec_of(run) else "search",
+        kind="campaign" if campaign_spec_of(run) else "search",
         name=run.name,
         device=run.environment.device.name,
         state=word_for(store, run),
@@ -60,7 +60,7 @@ def not_running(run: Campaign) -> str:
     if run.state == "finished":
         return f"{said}: it is finished; read what it found with: kernelwright report {short_id}"
     word = "its process is gone" if run.state == "running" else f"it is {run.state}"
-    if night_spec_of(run) is None:
+    if campaign_spec_of(run) is None:
         return f"{said}: {word}, and it is a search; call the same kernelwright search to go on."
     return f"{said}: {word}; take it up with: kernelwright campaign resume {short_id}"
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 from kernelwright import ir
 from kernelwright.campaign.planning.capturing import Captured, CapturedFunction, capture_subjects
-from kernelwright.campaign.spec.campaign_file import WANTED, NightFunction, NightSpec
+from kernelwright.campaign.spec.campaign_file import WANTED, CampaignFunction, CampaignSpec
 from kernelwright.campaign.spec.search_target import Subject
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
@@ -17,7 +17,7 @@ from kernelwright.store import KernelStore, Wanted
 _ALL = 1_000_000
 
 
-def with_wishes(spec: NightSpec, store: KernelStore) -> NightSpec:
+def resolve_wanted(spec: CampaignSpec, store: KernelStore) -> CampaignSpec:
     """Name the wanted calls among the night's functions, so that a resumed night has the same.
 
     Those whose every part has a fresh champion on the night's devices are left out.
@@ -29,7 +29,7 @@ def with_wishes(spec: NightSpec, store: KernelStore) -> NightSpec:
         return spec
     unserved = (w for w in store.wanted(limit=_ALL) if not _is_served(w, spec, store))
     wished = tuple(
-        NightFunction(target=f"{WANTED}{w.fingerprint}", priority=spec.wanted.priority)
+        CampaignFunction(target=f"{WANTED}{w.fingerprint}", priority=spec.wanted.priority)
         for w, _ in zip(unserved, range(spec.wanted.most), strict=False)
     )
     if not wished and not spec.functions:
@@ -41,7 +41,9 @@ def with_wishes(spec: NightSpec, store: KernelStore) -> NightSpec:
     return spec.model_copy(update={"functions": functions, "wanted": None})
 
 
-def capture_night(spec: NightSpec, store: KernelStore | None) -> dict[NightFunction, Captured]:
+def capture_campaign(
+    spec: CampaignSpec, store: KernelStore | None
+) -> dict[CampaignFunction, Captured]:
     """Capture every function of a night; wanted calls were captured when they were made.
 
     Raises:
@@ -71,7 +73,7 @@ def _only(everything: Captured, subjects: Sequence[Subject]) -> Captured:
     )
 
 
-def _recalled(function: NightFunction, store: KernelStore | None) -> Captured:
+def _recalled(function: CampaignFunction, store: KernelStore | None) -> Captured:
     """Find a wanted call in the store."""
     fingerprint = function.target.removeprefix(WANTED)
     listed = store.wanted(limit=_ALL) if store else ()
@@ -109,7 +111,7 @@ def _tasks(wanted: Wanted) -> set[str]:
     return {region.extract().fingerprint for region in partition(graph)}
 
 
-def _is_served(wanted: Wanted, spec: NightSpec, store: KernelStore) -> bool:
+def _is_served(wanted: Wanted, spec: CampaignSpec, store: KernelStore) -> bool:
     tasks = _tasks(wanted)
     if not tasks:
         # No part of it can be a kernel: nothing a night could do.
@@ -117,7 +119,7 @@ def _is_served(wanted: Wanted, spec: NightSpec, store: KernelStore) -> bool:
     return all(served >= tasks for served in _served(tasks, spec, store))
 
 
-def _served(tasks: set[str], spec: NightSpec, store: KernelStore) -> Iterator[set[str]]:
+def _served(tasks: set[str], spec: CampaignSpec, store: KernelStore) -> Iterator[set[str]]:
     """Yield what each device of the night has fresh champions for."""
     for name in spec.devices:
         try:

@@ -13,7 +13,7 @@ from kernelwright.campaign.history.run_state import RIGHT, word_for
 from kernelwright.campaign.planning.whole_function import whole_gain
 from kernelwright.campaign.report.spend import Spending, payments, spending
 from kernelwright.campaign.report.wording import in_money, in_tokens
-from kernelwright.campaign.spec.spec_reading import night_spec_of
+from kernelwright.campaign.spec.spec_reading import campaign_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
 from kernelwright.metal.diagnostic import Record
@@ -189,7 +189,7 @@ def report_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -
     return CampaignReport(
         campaign_id=shown_id(campaign),
         name=campaign.name,
-        kind="campaign" if night_spec_of(campaign) else "search",
+        kind="campaign" if campaign_spec_of(campaign) else "search",
         state=word_for(store, campaign),
         reason=ended[-1].read(CampaignEnded).reason if ended else "",
         runs=len(runs),

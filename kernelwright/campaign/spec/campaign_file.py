@@ -36,7 +36,7 @@ def _check(read: Callable[[], object]) -> None:
         raise ValueError(str(e).partition(", found")[0].rstrip(".")) from e
 
 
-class NightFunction(Record):
+class CampaignFunction(Record):
     """Something to make faster, as `search` takes it."""
 
     target: str
@@ -44,7 +44,7 @@ class NightFunction(Record):
     priority: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
-class NightWanted(Record):
+class CampaignWanted(Record):
     """How much of the store's wanted list a night takes up."""
 
     most: int = Field(default=10, ge=1)
@@ -52,7 +52,7 @@ class NightWanted(Record):
     priority: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
-class NightSettings(Record):
+class CampaignOptions(Record):
     """How the night's searches go about it."""
 
     name: str = Field(default="nightly", min_length=1, max_length=200)
@@ -88,7 +88,7 @@ class NightSettings(Record):
         return text
 
 
-class NightModels(Record):
+class CampaignModels(Record):
     """Whom to ask."""
 
     ask: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class NightModels(Record):
         return url
 
 
-class NightCaps(Record):
+class CampaignCaps(Record):
     """What the whole night may take; None leaves a kind unlimited."""
 
     dollars: float | None = Field(default=None, ge=0)
@@ -119,7 +119,7 @@ class NightCaps(Record):
     evaluations: int | None = Field(default=None, ge=1)
 
 
-class NightTaskCaps(Record):
+class CampaignTaskCaps(Record):
     """What the model calls for one task may take."""
 
     dollars: float | None = Field(default=None, ge=0)
@@ -128,25 +128,25 @@ class NightTaskCaps(Record):
     minutes: float | None = Field(default=None, gt=0)
 
 
-class NightExport(Record):
+class CampaignExport(Record):
     """Where champions go in the morning."""
 
     folder: str
 
 
-class NightFile(Record):
+class CampaignFile(Record):
     """The whole file."""
 
-    campaign: NightSettings = NightSettings()
-    functions: tuple[NightFunction, ...] = ()
-    wanted: NightWanted | None = None
-    models: NightModels = NightModels()
-    caps: NightCaps = NightCaps()
-    task_caps: NightTaskCaps = NightTaskCaps()
+    campaign: CampaignOptions = CampaignOptions()
+    functions: tuple[CampaignFunction, ...] = ()
+    wanted: CampaignWanted | None = None
+    models: CampaignModels = CampaignModels()
+    caps: CampaignCaps = CampaignCaps()
+    task_caps: CampaignTaskCaps = CampaignTaskCaps()
     tools: ToolCaps = ToolCaps()
     """What one conversation with a model may have its tools do."""
     prices: dict[str, Price] = Field(default_factory=dict)
-    export: NightExport | None = None
+    export: CampaignExport | None = None
 
     @field_validator("prices", mode="before")
     @classmethod
@@ -160,11 +160,11 @@ class NightFile(Record):
         return self
 
 
-class NightSpec(SearchSpec):
+class CampaignSpec(SearchSpec):
     """One device's search of a night; the store keeps all that it takes to run it again."""
 
-    functions: tuple[NightFunction, ...]
-    wanted: NightWanted | None = None
+    functions: tuple[CampaignFunction, ...]
+    wanted: CampaignWanted | None = None
     """None once the wanted calls are among the functions."""
     devices: tuple[DeviceName, ...] = ()
     """All of the night's, in the order in which they take turns."""
@@ -175,9 +175,9 @@ class NightSpec(SearchSpec):
     file: str = ""
     """The night's own file; empty where tables at hand say what it is."""
     minimum_effect: float = 0.02
-    export: NightExport | None = None
+    export: CampaignExport | None = None
 
-    def subjects(self) -> dict[NightFunction, tuple[Subject, ...]]:
+    def subjects(self) -> dict[CampaignFunction, tuple[Subject, ...]]:
         """Load every function but the wanted calls, which are in the store.
 
         Raises:
@@ -196,7 +196,7 @@ class NightSpec(SearchSpec):
                 raise misuse(f"{self._place(number, function)}{e}") from e
         return found
 
-    def _place(self, number: int, function: NightFunction) -> str:
+    def _place(self, number: int, function: CampaignFunction) -> str:
         """Return the file and the line that ask for a function, as long as they do."""
         try:
             text = _text_of(Path(self.file)) if self.file else ""
@@ -207,7 +207,7 @@ class NightSpec(SearchSpec):
             return ""
         return f"{self.file}, line {line}: "
 
-    def to_the_end(self) -> "tuple[NightSpec, ...]":
+    def to_the_end(self) -> "tuple[CampaignSpec, ...]":
         """Return this search and those of the devices, or of the chips, after it."""
         if self.chips:
             place = self.chips.index(self.chip)
@@ -228,9 +228,9 @@ def template(path: Path = Path("nightly.toml")) -> str:
     return named.replace("nightly.toml", str(path))
 
 
-def night_of_wishes() -> NightSpec:
+def spec_of_wanted() -> CampaignSpec:
     """Return the night that needs no file: what is wanted, with every default."""
-    night = NightFile(campaign=NightSettings(name="wanted"), wanted=NightWanted())
+    night = CampaignFile(campaign=CampaignOptions(name="wanted"), wanted=CampaignWanted())
     return _spec(night, Path("wanted.toml"))
 
 
@@ -244,7 +244,7 @@ def _text_of(path: Path) -> str:
     return path.read_text()
 
 
-def read_night(path: Path) -> tuple[NightSpec, ...]:
+def read_campaign_file(path: Path) -> tuple[CampaignSpec, ...]:
     """Read a night's file; return one search for each device.
 
     Raises:
@@ -253,7 +253,7 @@ def read_night(path: Path) -> tuple[NightSpec, ...]:
     text = ""
     try:
         text = _text_of(path)
-        parsed = NightFile.model_validate(tomllib.loads(text))
+        parsed = CampaignFile.model_validate(tomllib.loads(text))
     except (OSError, _NoPathError) as e:
         raise InputError(
             f"expected a campaign's TOML file, found nothing readable at {str(path)!r}; "
@@ -266,7 +266,7 @@ def read_night(path: Path) -> tuple[NightSpec, ...]:
     return _spec(parsed, path).model_copy(update={"file": str(path)}).to_the_end()
 
 
-def night_of(settings: Mapping[str, object], folder: Path = Path()) -> NightSpec:
+def spec_of(settings: Mapping[str, object], folder: Path = Path()) -> CampaignSpec:
     """Read what a file would hold from tables at hand; return the first device's search.
 
     Raises:
@@ -274,19 +274,19 @@ def night_of(settings: Mapping[str, object], folder: Path = Path()) -> NightSpec
     """
     place = folder / "campaign"
     try:
-        return _spec(NightFile.model_validate(settings), place)
+        return _spec(CampaignFile.model_validate(settings), place)
     except ValidationError as e:
         raise InputError(_sentence(Path("campaign"), "", e)) from e
 
 
-def _spec(night: NightFile, path: Path) -> NightSpec:
+def _spec(night: CampaignFile, path: Path) -> CampaignSpec:
     """Return the first device's search."""
     devices = tuple(dict.fromkeys(night.campaign.devices))
     chips = tuple(dict.fromkeys(night.campaign.chips))
     # Devices take turns and share the caps evenly, so that none can exceed them.
     share = len(chips or devices)
     caps, each, settings = night.caps, night.task_caps, night.campaign
-    return NightSpec(
+    return CampaignSpec(
         name=settings.name,
         device=devices[0],
         devices=devices,

@@ -4,7 +4,7 @@ import json
 
 from pydantic import ValidationError
 
-from kernelwright.campaign.spec.campaign_file import NightSpec
+from kernelwright.campaign.spec.campaign_file import CampaignSpec
 from kernelwright.search.spec import SearchSpec
 from kernelwright.store import Campaign
 
@@ -14,13 +14,13 @@ _CAPS = ("evaluations", "seconds", "caps", "task_caps")
 
 def search_spec_of(campaign: Campaign) -> SearchSpec | None:
     """Read what a run was asked to do; None for what is no search."""
-    return night_spec_of(campaign) or _read(SearchSpec, campaign.spec)
+    return campaign_spec_of(campaign) or _read(SearchSpec, campaign.spec)
 
 
-def night_spec_of(campaign: Campaign) -> NightSpec | None:
+def campaign_spec_of(campaign: Campaign) -> CampaignSpec | None:
     """Read what a run of a campaign's file was asked to do; None for a plain search."""
-    spec = _read(NightSpec, campaign.spec)
-    return spec if isinstance(spec, NightSpec) else None
+    spec = _read(CampaignSpec, campaign.spec)
+    return spec if isinstance(spec, CampaignSpec) else None
 
 
 def is_same_search(spec: SearchSpec, other: Campaign) -> bool:

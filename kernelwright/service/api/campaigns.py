@@ -8,7 +8,7 @@ from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import current, is_alive, searches, shown_id
 from kernelwright.campaign.history.run_state import RunState, not_running
 from kernelwright.campaign.report.live_status import UnderWay, limits_of
-from kernelwright.campaign.spec.spec_reading import night_spec_of, search_spec_of
+from kernelwright.campaign.spec.spec_reading import campaign_spec_of, search_spec_of
 from kernelwright.errors import InputError
 from kernelwright.search.spec import SearchSpec
 from kernelwright.service.api.cursor import cursor_of, line_of, read_cursor
@@ -102,7 +102,7 @@ def _under_way(store: KernelStore, run: Campaign) -> tuple[UnderWay, ...]:
 def _commands(
     run: Campaign, state: RunState, *, alive: bool
 ) -> tuple[Literal["pause", "resume", "stop"], ...]:
-    if not alive or night_spec_of(run) is None:
+    if not alive or campaign_spec_of(run) is None:
         return ()
     return ("resume", "stop") if state.state == "paused" else ("pause", "stop")
 
@@ -216,7 +216,7 @@ def require_alive(store: KernelStore, prefix: str) -> Campaign:
     run = newest_run(store, prefix)
     if not is_alive(run):
         raise InputError(not_running(run))
-    if night_spec_of(run) is None:
+    if campaign_spec_of(run) is None:
         raise InputError(
             f"{shown_id(run)[:8]} ({run.name}) is a search; Ctrl-C in its own terminal ends it."
         )

@@ -5,7 +5,7 @@ from typing import Annotated
 from mcp.server import MCPServer
 from pydantic import Field
 
-from kernelwright.campaign.history.resuming import current, find_night, searches
+from kernelwright.campaign.history.resuming import current, find_campaign, searches
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.champion_list import champions_by_gain
 from kernelwright.metal.device.base import DeviceName
@@ -69,7 +69,7 @@ def add_store_tools(server: MCPServer[None], session: Session) -> None:
         def question() -> Runs:
             with opened() as store:
                 runs = searches(store)
-                chosen = [find_night(runs, campaign)] if campaign else current(runs)[:_MOST_RUNS]
+                chosen = [find_campaign(runs, campaign)] if campaign else current(runs)[:_MOST_RUNS]
                 return Runs(runs=tuple(state_of(store, run) for run in chosen))
 
         return await ask(question)

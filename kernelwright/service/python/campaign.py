@@ -11,14 +11,14 @@ from rich.text import Text
 from kernelwright.campaign import Captured, capture_subjects
 from kernelwright.campaign.execution.power_monitor import power_monitor_here, staying_awake
 from kernelwright.campaign.execution.retry_policy import DeviceCare
-from kernelwright.campaign.planning.wanted_calls import capture_night, joined, with_wishes
+from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined, resolve_wanted
 from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.spec.campaign_file import (
     WANTED,
-    NightFunction,
-    NightSpec,
-    night_of,
-    read_night,
+    CampaignFunction,
+    CampaignSpec,
+    read_campaign_file,
+    spec_of,
 )
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.public_call import one_sentence
@@ -105,7 +105,7 @@ def campaign(
     night, given = _night(settings)
     if night.wanted is not None:
         with KernelStore(url, must_exist=True) as opened:
-            night = with_wishes(night, opened)
+            night = resolve_wanted(night, opened)
     results: list[SearchResult] = []
     remarks: list[str] = []
     specs = night.to_the_end()
@@ -124,8 +124,8 @@ def campaign(
 
 
 def _searched(
-    spec: NightSpec,
-    given: Mapping[NightFunction, Function],
+    spec: CampaignSpec,
+    given: Mapping[CampaignFunction, Function],
     url: str | None,
     view: ProgressView,
     say: Callable[[str], None],
@@ -152,8 +152,8 @@ def _searched(
 
 
 def _captured(
-    spec: NightSpec, given: Mapping[NightFunction, Function], url: str | None
-) -> Iterator[tuple[NightFunction, Captured]]:
+    spec: CampaignSpec, given: Mapping[CampaignFunction, Function], url: str | None
+) -> Iterator[tuple[CampaignFunction, Captured]]:
     """Yield what each entry's functions were traced to."""
     for entry, function in given.items():
         yield entry, capture_subjects(subjects(function))
@@ -162,14 +162,14 @@ def _captured(
         return
     needs_store = any(entry.target.startswith(WANTED) for entry in listed)
     with KernelStore(url, must_exist=True) if needs_store else nullcontext() as opened:
-        found = capture_night(spec.model_copy(update={"functions": listed}), opened)
+        found = capture_campaign(spec.model_copy(update={"functions": listed}), opened)
     yield from found.items()
 
 
-def _night(settings: CampaignSettings) -> tuple[NightSpec, dict[NightFunction, Function]]:
+def _night(settings: CampaignSettings) -> tuple[CampaignSpec, dict[CampaignFunction, Function]]:
     """Return the first device's search, and the functions that are at hand."""
     if isinstance(settings, str | Path):
-        return read_night(Path(settings))[0], {}
+        return read_campaign_file(Path(settings))[0], {}
     if isinstance(settings, Mapping):
         tables = dict(settings)
     elif isinstance(settings, list | tuple):
@@ -179,23 +179,23 @@ def _night(settings: CampaignSettings) -> tuple[NightSpec, dict[NightFunction, F
             "expected a campaign's file, its tables as a dict, or a list of functions, found "
             f"{type(settings).__name__}."
         )
-    given: dict[NightFunction, Function] = {}
+    given: dict[CampaignFunction, Function] = {}
     listed = tables.get("functions", ())
     if not isinstance(listed, list | tuple):
         raise InputError(f"expected a list of functions, found {type(listed).__name__}.")
     entries = [_entry(value, given) for value in listed]
     if entries or "functions" in tables:
         tables["functions"] = entries
-    return night_of(tables), given
+    return spec_of(tables), given
 
 
-def _entry(value: object, given: dict[NightFunction, Function]) -> object:
+def _entry(value: object, given: dict[CampaignFunction, Function]) -> object:
     """Return a function as the file names it; one at hand is put among those `given`."""
     if isinstance(value, str):
         return {"target": value}
     if not callable(value):
         return value
     (first, *_) = subjects(value)
-    entry = NightFunction(target=first.origin)
+    entry = CampaignFunction(target=first.origin)
     given[entry] = value
     return entry.model_dump()

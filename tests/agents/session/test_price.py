@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.agents.message import Usage
 from kernelwright.agents.providers.price import PRICES_VARIABLE, Price, load_prices
-from kernelwright.campaign.spec.campaign_file import read_night
+from kernelwright.campaign.spec.campaign_file import read_campaign_file
 from kernelwright.errors import InputError
 
 TABLE = "date = 2026-12-01\n"
@@ -104,7 +104,7 @@ def test_a_price_that_is_none_is_named_in_a_file_and_in_a_night(
     row = f'"anthropic:c" = {{ input = {value}, output = 1.0 }}'
     night.write_text(f'[[functions]]\ntarget = "catalog:softmax"\n[prices]\n{row}\n')
     with pytest.raises(InputError, match=rf"night\.toml, line 3: \[prices\]: {words}"):
-        read_night(night)
+        read_campaign_file(night)
 
 
 @pytest.mark.parametrize(

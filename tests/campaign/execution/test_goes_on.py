@@ -16,7 +16,7 @@ from kernelwright.campaign.history.ledger import abandoned
 from kernelwright.campaign.history.resuming import LargerCaps, to_resume
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.search_report import SearchReport
-from kernelwright.campaign.spec.campaign_file import NightSpec
+from kernelwright.campaign.spec.campaign_file import CampaignSpec
 from kernelwright.errors import InputError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
@@ -44,7 +44,7 @@ class FaultyJudge(ScriptedJudge):
         return super().confirm(task, program)
 
 
-def run(store: KernelStore, judge: ScriptedJudge, spec: NightSpec) -> SearchReport:
+def run(store: KernelStore, judge: ScriptedJudge, spec: CampaignSpec) -> SearchReport:
     return night(store, judge, spec, resumes=False).run(capture_subjects(three_subjects()))
 
 

@@ -21,7 +21,7 @@ from kernelwright.campaign.history.resuming import (
     nights,
     shown_id,
 )
-from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
+from kernelwright.campaign.spec.campaign_file import CampaignFunction, CampaignSpec
 from kernelwright.store import Campaign, KernelStore, LoggedEvent
 from tests.campaign.scripted import INFO, ScriptedJudge, subjects, team
 
@@ -138,7 +138,7 @@ def test_a_paused_campaign_is_found_by_the_id_that_every_page_shows(tmp_path: Pa
 
 
 def _night(store: KernelStore, root_id: str | None = None) -> Campaign:
-    spec = NightSpec(folder=".", functions=(NightFunction(target="catalog:softmax"),))
+    spec = CampaignSpec(folder=".", functions=(CampaignFunction(target="catalog:softmax"),))
     return store.begin_campaign(
         name="nightly",
         spec=spec.model_dump_json(),

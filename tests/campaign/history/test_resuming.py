@@ -16,7 +16,7 @@ from kernelwright.campaign.history.resuming import (
     StopWatch,
     ask_to_stop,
     current,
-    find_night,
+    find_campaign,
     history_of,
     nights,
     searches,
@@ -115,11 +115,11 @@ def test_an_unknown_campaign_is_answered_with_the_latest(
     store: KernelStore, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="no campaign in the store yet"):
-        find_night(nights(store), None)
+        find_campaign(nights(store), None)
     spec = spec_in(tmp_path).model_dump_json()
     store.begin_campaign(name="nightly", spec=spec, environment=_ENVIRONMENT)
     with pytest.raises(InputError, match=r"the latest are: \w{8} \(nightly\)"):
-        find_night(nights(store), "weekly")
+        find_campaign(nights(store), "weekly")
 
 
 def test_a_run_hears_that_it_is_asked_to_stop(store: KernelStore, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_campaign_keeps_its_id_however_often_it_is_taken_up(tmp_path: Path) ->
         )
         newest, *_ = nights(store)
         assert newest.id != first.id
-        assert find_night(nights(store), first.id[:8]) == newest
+        assert find_campaign(nights(store), first.id[:8]) == newest
         told = (
             report.campaign_id,
             Lookout(store, newest).look().id,

@@ -11,12 +11,12 @@ import pytest
 from kernelwright.campaign import Engine, judges_on, offline_team
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.planning.wanted_calls import (
-    capture_night,
+    capture_campaign,
     joined,
+    resolve_wanted,
     still_wanted,
-    with_wishes,
 )
-from kernelwright.campaign.spec.campaign_file import NightSpec, NightWanted, night_of_wishes
+from kernelwright.campaign.spec.campaign_file import CampaignSpec, CampaignWanted, spec_of_wanted
 from kernelwright.errors import InputError
 from kernelwright.runtime.optimize import Optimized, optimize
 from kernelwright.store import KernelStore
@@ -37,14 +37,14 @@ def test_a_wish_becomes_a_kernel_overnight(store: KernelStore) -> None:
     arrays = (mx.ones((4, 8)), mx.ones((4, 8)))
     _call(store, *arrays)
     spec = _night(store)
-    captured = capture_night(spec, store)
+    captured = capture_campaign(spec, store)
     assert [f.target[:7] for f in captured] == ["wanted:"]
     engine = Engine(store, spec, offline_team(), judges_on("simulator"), RunSettings(resumes=False))
     report = engine.run(joined(tuple(captured.values())))
     assert [task.name for task in report.tasks] == ["twice"]
     assert _call(store, *arrays).explain(*arrays).path == "kernels"
     with pytest.raises(InputError, match=r"nothing is wanted in .* that has no kernel yet"):
-        with_wishes(night_of_wishes(), store)
+        resolve_wanted(spec_of_wanted(), store)
 
 
 def test_a_resumed_night_has_the_same_wishes(store: KernelStore) -> None:
@@ -52,16 +52,16 @@ def test_a_resumed_night_has_the_same_wishes(store: KernelStore) -> None:
     spec = _night(store)
     _call(store, mx.ones((2, 8)), mx.ones((2, 8)))
     assert len(spec.functions) == 1
-    assert with_wishes(spec, store) == spec
-    assert NightSpec.model_validate_json(spec.model_dump_json()) == spec
+    assert resolve_wanted(spec, store) == spec
+    assert CampaignSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
 def test_the_most_frequent_wishes_come_first(store: KernelStore) -> None:
     for rows in (2, 3, 4):
         for _ in range(rows):
             _call(store, mx.ones((rows, 8)), mx.ones((rows, 8)))
-    spec = night_of_wishes().model_copy(update={"wanted": NightWanted(most=2, priority=3.0)})
-    night = with_wishes(spec, store)
+    spec = spec_of_wanted().model_copy(update={"wanted": CampaignWanted(most=2, priority=3.0)})
+    night = resolve_wanted(spec, store)
     fingerprints = [w.fingerprint for w in store.wanted(limit=2)]
     assert [f.target for f in night.functions] == [f"wanted:{f}" for f in fingerprints]
     assert {f.priority for f in night.functions} == {3.0}
@@ -74,7 +74,7 @@ def test_a_wish_of_another_store_is_one_sentence(store: KernelStore, tmp_path: P
         KernelStore(str(tmp_path / "other.db")) as other,
         pytest.raises(InputError, match=r"wanted list of .*other\.db has no call"),
     ):
-        capture_night(spec, other)
+        capture_campaign(spec, other)
 
 
 def test_what_has_kernels_is_wanted_no_longer(store: KernelStore) -> None:
@@ -83,7 +83,7 @@ def test_what_has_kernels_is_wanted_no_longer(store: KernelStore) -> None:
     assert len(still_wanted(store, 50)) == 2
     spec = _night(store)
     first = spec.model_copy(update={"functions": spec.functions[:1]})
-    captured = joined(tuple(capture_night(first, store).values()))
+    captured = joined(tuple(capture_campaign(first, store).values()))
     Engine(store, first, offline_team(), judges_on("simulator"), RunSettings(resumes=False)).run(
         captured
     )
@@ -96,13 +96,13 @@ def test_where_mlx_is_best_a_later_night_does_not_search_again(
 ) -> None:
     _call(store, mx.ones((4, 8)), mx.ones((4, 8)))
     spec = _night(store)
-    captured = joined(tuple(capture_night(spec, store).values()))
+    captured = joined(tuple(capture_campaign(spec, store).values()))
     Engine(store, spec, offline_team(), judges_on("simulator"), RunSettings(resumes=False)).run(
         captured
     )
     monkeypatch.setattr(ServedProgram, "beats_mlx", False)
     with pytest.raises(InputError, match="nothing is wanted"):
-        with_wishes(night_of_wishes(), store)
+        resolve_wanted(spec_of_wanted(), store)
 
 
 def test_a_program_writes_no_store_where_there_is_none(tmp_path: Path) -> None:
@@ -125,6 +125,6 @@ def _call(store: KernelStore, *arrays: mx.array) -> Optimized:
     return made
 
 
-def _night(store: KernelStore) -> NightSpec:
+def _night(store: KernelStore) -> CampaignSpec:
     few = {"candidates_per_task": 2, "jobs": 1}
-    return with_wishes(night_of_wishes().model_copy(update=few), store)
+    return resolve_wanted(spec_of_wanted().model_copy(update=few), store)

@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.session import Price
-from kernelwright.campaign.spec.campaign_file import NightSpec, read_night, template
+from kernelwright.campaign.spec.campaign_file import CampaignSpec, read_campaign_file, template
 from kernelwright.errors import InputError
 
 _SOFTMAX = '[[functions]]\ntarget = "catalog:softmax"\n'
@@ -74,7 +74,7 @@ def test_a_wrong_target_is_named_with_its_line(tmp_path: Path, target: str) -> N
     path = tmp_path / "night.toml"
     listed = ("catalog:softmax", target)
     path.write_text("".join(f'[[functions]]\ntarget = "{t}"\n\n' for t in listed))
-    (spec,) = read_night(path)
+    (spec,) = read_campaign_file(path)
     with pytest.raises(InputError, match=rf"^{re.escape(str(path))}, line 5: .*{target[-4:-2]}"):
         spec.subjects()
 
@@ -84,7 +84,7 @@ def test_a_wrong_model_is_named_with_its_line(tmp_path: Path, line: str) -> None
     path = tmp_path / "night.toml"
     path.write_text(f'[[functions]]\ntarget = "catalog:softmax"\n\n[models]\n{line}\n')
     with pytest.raises(InputError, match=r"night\.toml, line 5: \[models\] .*expected a .*found"):
-        read_night(path)
+        read_campaign_file(path)
 
 
 def test_each_chip_gets_a_search_and_its_share_of_the_caps(tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ def test_devices_share_what_a_task_may_take_and_know_the_same_prices(tmp_path: P
 
 def test_a_night_survives_the_store(tmp_path: Path) -> None:
     (spec,) = _read(tmp_path, template())
-    assert NightSpec.model_validate_json(spec.model_dump_json()) == spec
+    assert CampaignSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
-def _read(folder: Path, text: str) -> tuple[NightSpec, ...]:
+def _read(folder: Path, text: str) -> tuple[CampaignSpec, ...]:
     path = folder / "nightly.toml"
     path.write_text(text)
-    return read_night(path)
+    return read_campaign_file(path)
 
 
 def test_a_night_lifts_the_limit_of_threadgroup_memory_on_all_its_devices(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from kernelwright.campaign import Engine, capture_subjects
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch
-from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
+from kernelwright.campaign.spec.campaign_file import CampaignFunction, CampaignSpec
 from kernelwright.evaluator import Evaluation, Task
 from kernelwright.metal import Program
 from kernelwright.store import KernelStore
@@ -36,8 +36,8 @@ def main() -> None:
     url, gate, stands_before = sys.argv[1:]
     judge, pause = GatedJudge(), Pause()
     judge.gate, judge.stands_before = Path(gate), int(stands_before)
-    functions = tuple(NightFunction(target=s.name) for s in subjects())
-    spec = NightSpec(
+    functions = tuple(CampaignFunction(target=s.name) for s in subjects())
+    spec = CampaignSpec(
         name="nightly", functions=functions, devices=("simulator",), folder=".", jobs=1
     )
     with KernelStore(url) as store:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from fastapi.testclient import TestClient
 
-from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
+from kernelwright.campaign.spec.campaign_file import CampaignFunction, CampaignSpec
 from kernelwright.service.api.app import create_app
 from kernelwright.service.api.guard import Access
 from kernelwright.service.cli import main
@@ -274,8 +274,9 @@ def test_what_cannot_be_answered_is_said_in_one_sentence(
 def test_a_living_campaign_is_paused_resumed_and_stopped(
     tmp_path: Path, filled: Filled, store: KernelStore
 ) -> None:
-    spec = NightSpec(name="night", functions=(NightFunction(target="f"),), devices=("simulator",),
-                     folder=".")  # fmt: skip
+    spec = CampaignSpec(
+        name="night", functions=(CampaignFunction(target="f"),), devices=("simulator",), folder="."
+    )
     environment = store.campaign(filled.campaign_id).environment
     with KernelStore(str(tmp_path / "kernels.db")) as own:
         run = own.begin_campaign(name="night", spec=spec.model_dump_json(), environment=environment)
