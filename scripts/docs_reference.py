@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 import kernelwright
-from kernelwright.campaign.spec.campaign_file import CampaignFile
+from kernelwright.campaign.spec.campaign_table import CampaignFile
 from kernelwright.service.commands import COMMANDS
 from kernelwright.service.lazy_group import GroupEntry
 from kernelwright.settings import Settings, variable_of

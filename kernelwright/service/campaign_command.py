@@ -32,12 +32,11 @@ from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined
 from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.campaign.spec.campaign_file import (
     WANTED,
-    CampaignFunction,
     CampaignSpec,
-    CampaignWanted,
     read_campaign_file,
     spec_of_wanted,
 )
+from kernelwright.campaign.spec.campaign_table import CampaignFunction, CampaignWanted
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import DeviceError, UsageError
 from kernelwright.metal.diagnostic import Record

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from kernelwright.campaign.history.resuming import find_campaign
 from kernelwright.campaign.report.campaign_page import as_html, as_markdown
-from kernelwright.campaign.report.campaign_report import report_of
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
 from kernelwright.service.output_file import write_output

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import kernelwright
-from kernelwright.campaign.spec.campaign_file import CampaignCaps
+from kernelwright.campaign.spec.campaign_table import CampaignCaps
 from kernelwright.service.campaign_control import status_table
 from kernelwright.service.commands import COMMANDS
 from kernelwright.service.console import THEME

@@ -12,7 +12,8 @@ from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.resuming import to_resume
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import as_markdown
-from kernelwright.campaign.report.campaign_report import CampaignReport, report_of
+from kernelwright.campaign.report.campaign_report import CampaignReport
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.errors import InputError
 from kernelwright.evaluator.gain import Gain
 from kernelwright.service.console import THEME

@@ -6,7 +6,8 @@ from itertools import islice
 
 from kernelwright import ir
 from kernelwright.campaign.planning.capturing import Captured, CapturedFunction, capture_subjects
-from kernelwright.campaign.spec.campaign_file import WANTED, CampaignFunction, CampaignSpec
+from kernelwright.campaign.spec.campaign_file import WANTED, CampaignSpec
+from kernelwright.campaign.spec.campaign_table import CampaignFunction
 from kernelwright.campaign.spec.search_target import Subject
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph

@@ -1,31 +1,19 @@
 """What a campaign leaves in the morning, gathered from the store as one record."""
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal
 
-from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused, TaskEnded
-from kernelwright.campaign.history.prior_runs import lasted_s
-from kernelwright.campaign.history.resuming import shown_id
-from kernelwright.campaign.history.run_state import RIGHT, word_for
-from kernelwright.campaign.planning.whole_function import whole_gain
-from kernelwright.campaign.report.spend import Spending, payments, spending
+from kernelwright.campaign.event import FunctionRefused
+from kernelwright.campaign.report.spend import Spending
 from kernelwright.campaign.report.wording import in_money, in_tokens
-from kernelwright.campaign.spec.spec_reading import campaign_spec_of
 from kernelwright.evaluator.evaluation import Status
-from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
+from kernelwright.evaluator.gain import Gain
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import (
-    Campaign,
     Champion,
     Environment,
-    KernelStore,
     Rank,
     TaskSummary,
 )
-from kernelwright.store.browsing import FailedVerdicts, TaskVerdicts
 
 
 class Point(Record):
@@ -167,176 +155,3 @@ class CampaignReport(Record):
     def tried(self) -> int:
         """Candidates over all tasks."""
         return sum(task.tried for task in self.tasks)
-
-
-def report_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -> CampaignReport:
-    """Gather a run and the dead runs that it took up; `chip` chooses whose time is predicted."""
-    runs = _runs_until(store, campaign)
-    run_ids = [run.id for run in runs]
-    plans, lost = _planned(store, run_ids)
-    found = {verdicts.task.id: verdicts for verdicts in store.browse.verdicts(run_ids)}
-    tasks = {task.id: task for plan in plans for task in plan.tasks}
-    tasks |= {id_: verdicts.task for id_, verdicts in found.items() if id_ not in tasks}
-    gains = _gains(store, campaign, list(tasks), chip)
-    points = _points(store, runs)
-    is_over = word_for(store, campaign) not in ("running", "paused")
-    became = tuple(
-        _task(task, found.get(id_), gains.get(id_), points.get(id_, ()), lost.get(id_))
-        for id_, task in tasks.items()
-    )
-    ended = store.events(campaign.id, kinds=(CampaignEnded.__name__,))
-    refusals = store.events(campaign.id, kinds=(FunctionRefused.__name__,))
-    return CampaignReport(
-        campaign_id=shown_id(campaign),
-        name=campaign.name,
-        kind="campaign" if campaign_spec_of(campaign) else "search",
-        state=word_for(store, campaign),
-        reason=ended[-1].read(CampaignEnded).reason if ended else "",
-        runs=len(runs),
-        seconds=sum(lasted_s(store, run) for run in runs),
-        environment=campaign.environment,
-        functions=_functions(plans, became, chip or predicted_chip(campaign.environment.device)),
-        tasks=became,
-        failures=tuple(map(_failure, store.browse.failures(run_ids))),
-        quarantined=_quarantined(store, run_ids, run_ids if is_over else run_ids[:-1]),
-        spending=spending(store, run_ids, tasks),
-        refused=tuple(e.read(FunctionRefused) for e in refusals),
-    )
-
-
-@dataclass(frozen=True)
-class _Champion:
-    """A champion, what it gains, and what is predicted of it."""
-
-    champion: Champion
-    gain: Gain
-    predicted: Gain
-
-
-def _runs_until(store: KernelStore, campaign: Campaign) -> list[Campaign]:
-    """Return the runs of a campaign up to one of them, the first one first."""
-    runs = list(store.runs(shown_id(campaign))) or [campaign]
-    ids = [run.id for run in runs]
-    return runs[: ids.index(campaign.id) + 1]
-
-
-def _planned(
-    store: KernelStore, run_ids: Sequence[str]
-) -> tuple[list[FunctionPlanned], dict[str, Gain | None]]:
-    """Return the plans of some runs, and by how much MLX was left ahead of ended tasks."""
-    kinds = (FunctionPlanned.__name__, TaskEnded.__name__)
-    log = [event for run in run_ids for event in store.events(run, kinds=kinds)]
-    plans = [e.read(FunctionPlanned) for e in log if e.kind == kinds[0]]
-    ended = [e.read(TaskEnded) for e in log if e.kind == kinds[1]]
-    return plans, {task.task_id: task.gain for task in ended}
-
-
-def _gains(
-    store: KernelStore, campaign: Campaign, task_ids: Sequence[str], chip: str | None
-) -> dict[str, _Champion]:
-    """Return the champions of tasks on the campaign's chip, by task."""
-    device = campaign.environment.device
-    champions = store.champions(task_ids, device=device.name, chip=device.chip)
-    verdicts = store.verdicts([champion.evaluation_id for champion in champions])
-    found = {}
-    for champion in champions:
-        verdict = verdicts[champion.evaluation_id]
-        evaluation, graph = verdict.evaluation, verdict.graph
-        gain = gain_of(evaluation, graph, chip)
-        predicted = predicted_gain(evaluation, graph, chip or predicted_chip(evaluation.device))
-        found[champion.task.id] = _Champion(champion, gain, predicted or gain)
-    return found
-
-
-def _task(
-    task: TaskSummary,
-    verdicts: TaskVerdicts | None,
-    leader: _Champion | None,
-    points: Sequence[Point],
-    lost: Gain | None,
-) -> TaskResult:
-    return TaskResult(
-        task=task,
-        tried=verdicts.tried if verdicts else 0,
-        right=sum(verdicts.verdicts.get(status, 0) for status in RIGHT) if verdicts else 0,
-        champion=leader.champion if leader else None,
-        gain=leader.gain if leader else lost,
-        predicted=leader.predicted if leader else lost,
-        points=tuple(points),
-    )
-
-
-def _functions(
-    plans: Sequence[FunctionPlanned], tasks: Sequence[TaskResult], chip: str
-) -> tuple[FunctionResult, ...]:
-    """Say of each function, as it was planned last, what it gains as a whole."""
-    gains = {t.task.id: t.gain for t in tasks if t.gain}
-    predicted = {t.task.id: t.predicted for t in tasks if t.predicted}
-    latest = {(plan.function, plan.inputs): plan for plan in plans}
-    found = []
-    for plan in latest.values():
-        task_ids = tuple(task.id for task in plan.tasks)
-        gain = plan.work and whole_gain(plan.work, task_ids, gains, predicted, chip)
-        found.append(
-            FunctionResult(function=plan.function, inputs=plan.inputs, task_ids=task_ids, gain=gain)
-        )
-    return tuple(found)
-
-
-def _points(store: KernelStore, runs: Sequence[Campaign]) -> dict[str, list[Point]]:
-    """Draw each task's best over running time and what models had been paid by then."""
-    paid = payments(store, [run.id for run in runs])
-    moments = [payment.at for payment in paid]
-    dollars = [0.0, *accumulate(payment.dollars for payment in paid)]
-    before = dict(
-        zip(
-            (run.id for run in runs),
-            accumulate((lasted_s(store, run) for run in runs), initial=0.0),
-            strict=False,
-        )
-    )
-    began = {run.id: run.started_at for run in runs}
-    points: dict[str, list[Point]] = {}
-    for one in store.browse.improvements(list(began)):
-        point = Point(
-            seconds=before[one.run_id] + max((one.at - began[one.run_id]).total_seconds(), 0.0),
-            dollars=dollars[bisect_right(moments, one.at)],
-            rank=one.rank,
-        )
-        points.setdefault(one.task_id, []).append(point)
-    return points
-
-
-def _failure(found: FailedVerdicts) -> Failure:
-    return Failure(
-        status=found.status,
-        count=found.count,
-        example_id=found.example.candidate_id,
-        task=found.example.task.name,
-        idea=found.example.idea,
-        summary=found.example.summary,
-        was_repaired=found.was_mended,
-    )
-
-
-def _quarantined(
-    store: KernelStore, run_ids: Sequence[str], dead: Sequence[str]
-) -> tuple[Quarantined, ...]:
-    """Return what was judged when a run died, and what became of it."""
-    in_flight = {
-        entry.candidate_id: entry
-        for entry in store.browse.open_trials(dead)
-        if entry.state in ("evaluating", "confirming")
-    }
-    outcome: dict[str, Status] = {}
-    for turn in store.browse.turns_of(run_ids, list(in_flight)):
-        if turn.status is not None:
-            outcome[turn.candidate_id] = turn.status
-    return tuple(
-        Quarantined(
-            candidate_id=id_,
-            task=entry.task.name,
-            outcome=str(outcome.get(id_, "not tried again yet")),
-        )
-        for id_, entry in in_flight.items()
-    )

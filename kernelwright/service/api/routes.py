@@ -9,13 +9,14 @@ from fastapi.responses import Response, StreamingResponse
 from kernelwright.agents.session.transcript import Transcript
 from kernelwright.campaign.history.resuming import history_of
 from kernelwright.campaign.history.run_state import RunState
-from kernelwright.campaign.report.campaign_report import CampaignReport, report_of
+from kernelwright.campaign.report.campaign_report import CampaignReport
 from kernelwright.campaign.report.champion_list import (
     CandidatePage,
     RankedChampion,
     champions_by_gain,
 )
 from kernelwright.campaign.report.live_status import Lookout, Outlook
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.api import campaigns, plans, tasks

@@ -15,11 +15,11 @@ from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined
 from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.spec.campaign_file import (
     WANTED,
-    CampaignFunction,
     CampaignSpec,
     read_campaign_file,
     spec_of,
 )
+from kernelwright.campaign.spec.campaign_table import CampaignFunction
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.public_call import one_sentence
 from kernelwright.service.campaign_command import export_champions

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from kernelwright.campaign.history.resuming import current, nights
-from kernelwright.campaign.report.campaign_report import CampaignReport, report_of
+from kernelwright.campaign.report.campaign_report import CampaignReport
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.store import KernelStore
 
 _ROOT = Path(__file__).parents[3]

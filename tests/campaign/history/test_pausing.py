@@ -21,7 +21,8 @@ from kernelwright.campaign.history.resuming import (
     nights,
     shown_id,
 )
-from kernelwright.campaign.spec.campaign_file import CampaignFunction, CampaignSpec
+from kernelwright.campaign.spec.campaign_file import CampaignSpec
+from kernelwright.campaign.spec.campaign_table import CampaignFunction
 from kernelwright.store import Campaign, KernelStore, LoggedEvent
 from tests.campaign.scripted import INFO, ScriptedJudge, subjects, team
 

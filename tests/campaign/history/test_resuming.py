@@ -23,8 +23,8 @@ from kernelwright.campaign.history.resuming import (
     to_resume,
 )
 from kernelwright.campaign.history.run_state import state_of
-from kernelwright.campaign.report.campaign_report import report_of
 from kernelwright.campaign.report.live_status import Lookout
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.errors import InputError
 from kernelwright.store import Environment, KernelStore
 from tests.campaign import mortal_night

@@ -11,10 +11,11 @@ import pytest
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import advice, as_html, as_markdown
-from kernelwright.campaign.report.campaign_report import CampaignReport, report_of
+from kernelwright.campaign.report.campaign_report import CampaignReport
 from kernelwright.campaign.report.gain_bars import gain_bars
 from kernelwright.campaign.report.live_status import Lookout
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.campaign.report.spend import payments, spending
 from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.evaluator import Evaluation, Status

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.report.campaign_page import as_html
-from kernelwright.campaign.report.campaign_report import report_of
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.evaluator.gain import Gain
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import ScriptedJudge, subjects, team
