@@ -17,7 +17,7 @@ from kernelwright.metal.schedule import parse, render
 from kernelwright.search.priority import Order, SecondsToSave, estimate_of
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.spec import SearchSpec
-from kernelwright.search.strategy import Enough, RepairThenWrite, Team
+from kernelwright.search.strategy import Done, RepairThenWrite, Team
 from kernelwright.search.task_search import TaskSearch
 
 DEVICE = DeviceInfo(name="simulator", chip="m4-pro", runtime="recorded", measures_time=False)
@@ -153,7 +153,7 @@ def run(problems: Sequence[Problem], policy: Policy, *, budget: int) -> Iterator
         search = order(open_, DEVICE)[0]
         search.advance()
         batch = strategy.next(search)
-        if isinstance(batch, Enough):
+        if isinstance(batch, Done):
             search.ended = True
             continue
         search.begin(batch)

@@ -25,7 +25,7 @@ from kernelwright.search.bandit import (
     parents,
     repairable,
 )
-from kernelwright.search.learner import Improver, Learner, Unmoved
+from kernelwright.search.learner import Improver, Learner, NoLearning
 from kernelwright.search.play import (
     Batch,
     Play,
@@ -39,7 +39,7 @@ from kernelwright.search.play import (
 )
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.spec import SearchSpec
-from kernelwright.search.strategy import Enough, Later, Team, paced
+from kernelwright.search.strategy import Done, Team, Wait, paced
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.search.tunables import tuned
 
@@ -74,7 +74,7 @@ class BanditStrategy:
         self._coder = coder
         self._device = device
         self._spec = spec
-        self._learner = learner or Unmoved()
+        self._learner = learner or NoLearning()
         # Whoever comes first of the list is asked where nobody in particular is.
         self._offers = tuple(offers) or (ModelOffer(""),)
         self._uses_archive = uses_archive
@@ -88,27 +88,27 @@ class BanditStrategy:
         """Wait for nobody: what is being thought of is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def next(self, pursuit: TaskSearch) -> Batch | Enough | Later:
+    def next(self, pursuit: TaskSearch) -> Batch | Done | Wait:
         """Return the next batch."""
         play = self._plays.get(pursuit.task.fingerprint)
         if play is None:
             play = self._plays[pursuit.task.fingerprint] = self._opened(pursuit.task)
         if play.thinking is not None:
             if not play.thinking.done():
-                return Later()
+                return Wait()
             answer = self._thought(play, pursuit, play.thinking)
         else:
             self._credit(play, pursuit)
             answer = self._step(play, pursuit)
-        return self._told(play, pursuit, answer) if isinstance(answer, Enough) else answer
+        return self._told(play, pursuit, answer) if isinstance(answer, Done) else answer
 
     def _opened(self, task: Task) -> Play:
         play = Play(Bandit(self._offers))
         play.bandit.remember(self._learner.earlier(task))
         return play
 
-    def _told(self, play: Play, pursuit: TaskSearch, ending: Enough) -> Enough | Later:
-        """Tell the last verdicts before a task is left; `Later` until they are."""
+    def _told(self, play: Play, pursuit: TaskSearch, ending: Done) -> Done | Wait:
+        """Tell the last verdicts before a task is left; `Wait` until they are."""
         if pursuit.in_flight:
             return ending
         if play.telling is None:
@@ -116,9 +116,9 @@ class BanditStrategy:
                 return ending
             history = tuple(pursuit.history)
             play.telling = self._pool.submit(self._coder.conclude, pursuit.task, history)
-            return Later()
+            return Wait()
         if not play.telling.done():
-            return Later()
+            return Wait()
         play.told = True
         with suppress(BudgetError, OutageError):
             text = play.telling.result()
@@ -128,7 +128,7 @@ class BanditStrategy:
             self._learner.note(pursuit.task, self._device, text, programs)
         return ending
 
-    def _step(self, play: Play, pursuit: TaskSearch) -> Batch | Enough | Later:
+    def _step(self, play: Play, pursuit: TaskSearch) -> Batch | Done | Wait:
         """Choose a step and take it; those with nothing to offer are passed over."""
         if recalled := self._recalled(play, pursuit):
             play.move, play.before = Move(Step.TUNE), best_value(pursuit)
@@ -143,13 +143,13 @@ class BanditStrategy:
                 play.is_asked = True
                 # Counted here, where nothing else changes the pursuit.
                 play.thinking = self._pool.submit(self._ask, move, pursuit, self._count(pursuit))
-                return Later()
+                return Wait()
             count = paced(self._count(pursuit), pursuit)
             room = min(count, self._free_room(play, pursuit))
             if batch := self._fresh(self._tuned(play, pursuit), pursuit)[:room]:
                 return take(play, batch)
             play.dry.add(move)
-        return Enough("; ".join(filter(None, (ending, play.over))))
+        return Done("; ".join(filter(None, (ending, play.over))))
 
     def _recalled(self, play: Play, pursuit: TaskSearch) -> Batch:
         """Return what won where ops, inputs and chip were the same, at the beginning."""
@@ -161,7 +161,7 @@ class BanditStrategy:
 
     def _thought(
         self, play: Play, pursuit: TaskSearch, thinking: Future[Batch]
-    ) -> Batch | Enough | Later:
+    ) -> Batch | Done | Wait:
         play.thinking = None
         assert play.move is not None
         try:
@@ -307,16 +307,16 @@ class BanditStrategy:
             return f"no gain in the last {counted(pursuit.since_best, 'correct candidate')}"
         return ""
 
-    def _nothing_left(self, play: Play, pursuit: TaskSearch) -> Enough | Later:
+    def _nothing_left(self, play: Play, pursuit: TaskSearch) -> Done | Wait:
         if play.over:
             reason = "; ".join(filter(None, (play.over, play.fault)))
-            return Enough(reason, is_capped=play.is_capped)
+            return Done(reason, is_capped=play.is_capped)
         if self._clock() < self._silent_until_s:
             play.dry = {move for move in play.dry if move.step not in _ASKS_MODEL}
-            return Later()
+            return Wait()
         if self._is_at_floor(pursuit):
-            return Enough("as fast as the floor allows, and every schedule tried")
-        return Enough(f"{play.fault or 'every schedule tried'}, and no new idea")
+            return Done("as fast as the floor allows, and every schedule tried")
+        return Done(f"{play.fault or 'every schedule tried'}, and no new idea")
 
     def _credit(self, play: Play, pursuit: TaskSearch) -> None:
         """Count what each batch that is judged by now gained and took."""

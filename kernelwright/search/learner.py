@@ -51,7 +51,7 @@ class Learner(Protocol):
         """Return what steps cost and gained in earlier campaigns, most telling last."""
 
 
-class Unmoved:
+class NoLearning:
     """Learns nothing."""
 
     def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:

@@ -10,7 +10,7 @@ from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.search.play import described, is_machines
 from kernelwright.search.priority import Order, SecondsToSave
-from kernelwright.search.strategy import Enough, Later, Strategy
+from kernelwright.search.strategy import Done, Strategy, Wait
 from kernelwright.search.task_search import TaskSearch
 
 MOST_REFUTED = 3
@@ -99,9 +99,9 @@ class Search:
     def ask_ahead(self, search: TaskSearch) -> list[Proposal] | None:
         """Ask for a task's next batch without putting it in flight; None while it is thought of."""
         batch = self._next(search)
-        if isinstance(batch, Later):
+        if isinstance(batch, Wait):
             return None
-        return [] if isinstance(batch, Enough) else batch
+        return [] if isinstance(batch, Done) else batch
 
     @property
     def is_pending(self) -> bool:
@@ -128,10 +128,10 @@ class Search:
         while search.is_ready:
             search.advance()
             batch = self._next(search)
-            search.is_pending = isinstance(batch, Later)
-            if isinstance(batch, Later):
+            search.is_pending = isinstance(batch, Wait)
+            if isinstance(batch, Wait):
                 return []
-            if not isinstance(batch, Enough):
+            if not isinstance(batch, Done):
                 search.begin(batch)
                 return batch
             if not search.in_flight:
@@ -142,14 +142,14 @@ class Search:
             search.is_draining = True
         return []
 
-    def _next(self, search: TaskSearch) -> list[Proposal] | Enough | Later:
+    def _next(self, search: TaskSearch) -> list[Proposal] | Done | Wait:
         """Ask the strategy; where it fails, only this task is left."""
         try:
             return self._strategy.next(search)
         except Exception as e:
             if is_machines(e):
                 raise
-            return Enough(f"nothing more can be proposed: {described(e)}")
+            return Done(f"nothing more can be proposed: {described(e)}")
 
     def _finish(self, search: TaskSearch, reason: str) -> None:
         search.ended, search.reason = True, reason

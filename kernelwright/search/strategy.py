@@ -31,7 +31,7 @@ class Team:
 
 
 @dataclass(frozen=True)
-class Enough:
+class Done:
     """Nothing more shall be tried, and why."""
 
     reason: str
@@ -40,17 +40,17 @@ class Enough:
 
 
 @dataclass(frozen=True)
-class Later:
+class Wait:
     """Somebody is still thinking; ask again soon."""
 
 
 class Strategy(Protocol):
     """Decides what a task's next batch is. It sees the past and nothing else."""
 
-    def next(self, pursuit: TaskSearch) -> list[Proposal] | Enough | Later:
+    def next(self, pursuit: TaskSearch) -> list[Proposal] | Done | Wait:
         """Return programs that the history does not hold, at least one, or why there are none.
 
-        Never waits for a model: it is called while others evaluate, and says `Later` instead.
+        Never waits for a model: it is called while others evaluate, and says `Wait` instead.
         """
 
 
@@ -62,17 +62,17 @@ class RepairThenWrite:
         self._device = device
         self._spec = spec
 
-    def next(self, pursuit: TaskSearch) -> list[Proposal] | Enough:
+    def next(self, pursuit: TaskSearch) -> list[Proposal] | Done:
         """Return the next batch."""
         room = self._spec.candidates_per_task - len(pursuit.proposals())
         if room <= 0:
-            return Enough(
+            return Done(
                 f"{counted(len(pursuit.proposals()), 'candidate')} tried, as many as asked for"
             )
         if repaired := self._repairs(pursuit, room):
             return repaired
         if pursuit.since_best >= self._spec.patience:
-            return Enough(f"no gain in the last {pursuit.since_best} correct candidates")
+            return Done(f"no gain in the last {pursuit.since_best} correct candidates")
         count = paced(min(room, self._spec.batch), pursuit)
         written = self._recalled(pursuit)
         # The coder does not know what is in flight, and proposes that first.
@@ -81,8 +81,8 @@ class RepairThenWrite:
         if fresh := _fresh(written, pursuit):
             return fresh[:count]
         if not pursuit.proposals():
-            return Enough("no template fits it yet; MLX keeps it")
-        return Enough("every schedule tried")
+            return Done("no template fits it yet; MLX keeps it")
+        return Done("every schedule tried")
 
     def _recalled(self, pursuit: TaskSearch) -> list[Proposal]:
         """Return what was tuned before, at the beginning; the coder goes on from there."""

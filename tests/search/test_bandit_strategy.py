@@ -19,7 +19,7 @@ from kernelwright.metal.kernel import Tunable
 from kernelwright.search.bandit_strategy import BanditStrategy
 from kernelwright.search.play import Batch
 from kernelwright.search.spec import SearchSpec
-from kernelwright.search.strategy import Enough, Later, Team
+from kernelwright.search.strategy import Done, Team, Wait
 from kernelwright.search.task_search import TaskSearch
 from tests.agents.loopback.scene import BODY, DEVICE, TASK, attempt, correct, draft, racing
 
@@ -129,7 +129,7 @@ def test_a_search_of_two_candidates_asks_its_model_before_the_first_verdict() ->
     first = strategy.next(pursuit)
     assert isinstance(first, list)
     pursuit.begin(first)
-    assert isinstance(strategy.next(pursuit), Later)
+    assert isinstance(strategy.next(pursuit), Wait)
     strategy.close()
     assert coder.count == 1
 
@@ -142,8 +142,8 @@ def test_templates_never_take_the_last_candidate_before_a_model_was_asked(
     spec = SearchSpec(models=("openai:x",), candidates_per_task=candidates)
     strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
     pursuit = TaskSearch(TASK, "double")
-    while not isinstance(answer := strategy.next(pursuit), Enough):
-        if isinstance(answer, Later):
+    while not isinstance(answer := strategy.next(pursuit), Done):
+        if isinstance(answer, Wait):
             continue
         for proposal in answer:
             pursuit.history.append(Attempt(proposal=proposal, evaluation=SLOW))
@@ -152,7 +152,7 @@ def test_templates_never_take_the_last_candidate_before_a_model_was_asked(
     assert len(pursuit.history) <= candidates
 
 
-def judged(wager: BanditStrategy, pursuit: TaskSearch) -> Batch | Enough | Later:
+def judged(wager: BanditStrategy, pursuit: TaskSearch) -> Batch | Done | Wait:
     """The next batch that needs no thought, its programs judged correct."""
     while True:
         batch = wager.next(pursuit)
@@ -169,15 +169,15 @@ def test_models_are_left_alone_after_an_outage_and_given_up_after_five(
 ) -> None:
     coder = Asked(OutageError("openai:x stayed busy through every retry; try again later."))
     wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
-    answer: Batch | Enough | Later = Later()
+    answer: Batch | Done | Wait = Wait()
     # The clock is the test's own; the thread that asks needs a moment of real time.
     for _ in range(20_000):
         answer = judged(wager, pursuit)
         clock.now_s += 1.0
         time.sleep(0.0005)
-        if isinstance(answer, Enough):
+        if isinstance(answer, Done):
             break
-    assert isinstance(answer, Enough)
+    assert isinstance(answer, Done)
     assert "stayed busy" in answer.reason
     assert coder.count == 5
     assert clock.now_s > 30 + 60 + 120 + 240
@@ -187,9 +187,9 @@ def test_a_spent_budget_ends_the_task_with_what_was_next(wagers: Open) -> None:
     coder = Asked(BudgetError("the next call could take $1.00; raise the cap to go on."))
     wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
     answer = judged(wager, pursuit)
-    while isinstance(answer, Later):
+    while isinstance(answer, Wait):
         answer = judged(wager, pursuit)
-    assert isinstance(answer, Enough)
+    assert isinstance(answer, Done)
     assert answer.reason.endswith("raise the cap to go on (next would have been: idea)")
     assert coder.count == 1
 
@@ -198,7 +198,7 @@ def test_what_no_waiting_mends_ends_the_search(wagers: Open) -> None:
     wager, pursuit = wagers(Asked(ModelError("refuses the key"))), TaskSearch(TASK, "affine")
 
     def wait() -> None:
-        while isinstance(judged(wager, pursuit), Later):
+        while isinstance(judged(wager, pursuit), Wait):
             time.sleep(0.001)
 
     with pytest.raises(ModelError, match="refuses the key"):
@@ -209,9 +209,9 @@ def test_no_new_idea_from_anybody_ends_the_task(wagers: Open) -> None:
     coder = Asked([correct().proposal])
     wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
     answer = judged(wager, pursuit)
-    while isinstance(answer, Later):
+    while isinstance(answer, Wait):
         answer = judged(wager, pursuit)
-    assert answer == Enough("every schedule tried, and no new idea")
+    assert answer == Done("every schedule tried, and no new idea")
     assert coder.count == 2
 
 
@@ -220,7 +220,7 @@ def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
     seen: list[str] = []
     for _ in range(100):
         batch = wager.next(pursuit)
-        if isinstance(batch, Enough):
+        if isinstance(batch, Done):
             break
         if isinstance(batch, list):
             pursuit.begin(batch)
@@ -242,7 +242,7 @@ def test_schedules_that_won_before_come_first_also_when_a_model_is_there(wagers:
 def judge_as(wager: BanditStrategy, pursuit: TaskSearch, evaluation: Evaluation) -> list[str]:
     """Run a task to its end; return the ideas in the order in which they were proposed."""
     ideas: list[str] = []
-    while not isinstance(answer := wager.next(pursuit), Enough):
+    while not isinstance(answer := wager.next(pursuit), Done):
         if isinstance(answer, list):
             pursuit.begin(answer)
             for proposal in answer:
@@ -302,21 +302,21 @@ def test_templates_that_fail_keep_no_model_from_being_asked(error: Exception) ->
     strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
     pursuit = TaskSearch(TASK, "double")
     answer = judged(strategy, pursuit)
-    while isinstance(answer, Later):
+    while isinstance(answer, Wait):
         answer = judged(strategy, pursuit)
     strategy.close()
     assert coder.count >= 1
     assert templates.count == 1
     assert [a.proposal for a in pursuit.history] == [correct().proposal]
-    assert isinstance(answer, Enough)
+    assert isinstance(answer, Done)
     assert re.match(r"templates cannot go on: .*(a slip|too deep)", answer.reason)
 
 
 def test_models_that_fail_leave_templates_going(wagers: Open) -> None:
     wager, pursuit = wagers(Asked(ZeroDivisionError("a slip"))), TaskSearch(TASK, "affine")
     answer = judged(wager, pursuit)
-    while isinstance(answer, Later):
+    while isinstance(answer, Wait):
         answer = judged(wager, pursuit)
-    assert isinstance(answer, Enough)
+    assert isinstance(answer, Done)
     assert answer.reason == "models cannot go on: ZeroDivisionError: a slip"
     assert [a.proposal for a in pursuit.history] == [correct().proposal]

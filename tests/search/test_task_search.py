@@ -9,7 +9,7 @@ from kernelwright.agents.offline import OfflineCoder
 from kernelwright.campaign import Subject, capture_subjects
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.search.spec import SearchSpec
-from kernelwright.search.strategy import Enough, RepairThenWrite, Team
+from kernelwright.search.strategy import Done, RepairThenWrite, Team
 from kernelwright.search.task_search import TaskSearch
 from tests.campaign.scripted import INFO, ScriptedRepairer, WholePlanner
 
@@ -27,7 +27,7 @@ def run(task: Task, *, lag: int, seed: int) -> tuple[list[str], int]:
         while search.is_ready:
             search.advance()
             batch = strategy.next(search)
-            if isinstance(batch, Enough):
+            if isinstance(batch, Done):
                 if not search.in_flight:
                     return schedules, widest
                 search.is_draining = True

@@ -17,7 +17,7 @@ from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.kernel import Program
-from kernelwright.search.strategy import Enough, Team
+from kernelwright.search.strategy import Done, Team
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.service.mcp.turn import in_turn
 from kernelwright.service.python.target import captured
@@ -58,10 +58,10 @@ class _OneProgram:
     def __init__(self, program: Program, idea: str) -> None:
         self._proposal = Proposal(program=program, author=AUTHOR, idea=idea)
 
-    def next(self, pursuit: TaskSearch) -> list[Proposal] | Enough:
+    def next(self, pursuit: TaskSearch) -> list[Proposal] | Done:
         """Return the program until it was tried."""
         if self._proposal.program.id in pursuit.tried():
-            return Enough("the submitted kernel was judged")
+            return Done("the submitted kernel was judged")
         return [self._proposal]
 
 
