@@ -88,34 +88,34 @@ class BanditStrategy:
         """Wait for nobody: what is being thought of is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def next(self, pursuit: TaskSearch) -> Batch | Done | Wait:
+    def next(self, search: TaskSearch) -> Batch | Done | Wait:
         """Return the next batch."""
-        play = self._plays.get(pursuit.task.fingerprint)
+        play = self._plays.get(search.task.fingerprint)
         if play is None:
-            play = self._plays[pursuit.task.fingerprint] = self._opened(pursuit.task)
+            play = self._plays[search.task.fingerprint] = self._opened(search.task)
         if play.thinking is not None:
             if not play.thinking.done():
                 return Wait()
-            answer = self._thought(play, pursuit, play.thinking)
+            answer = self._thought(play, search, play.thinking)
         else:
-            self._credit(play, pursuit)
-            answer = self._step(play, pursuit)
-        return self._told(play, pursuit, answer) if isinstance(answer, Done) else answer
+            self._credit(play, search)
+            answer = self._step(play, search)
+        return self._told(play, search, answer) if isinstance(answer, Done) else answer
 
     def _opened(self, task: Task) -> Play:
         play = Play(Bandit(self._offers))
         play.bandit.remember(self._learner.earlier(task))
         return play
 
-    def _told(self, play: Play, pursuit: TaskSearch, ending: Done) -> Done | Wait:
+    def _told(self, play: Play, search: TaskSearch, ending: Done) -> Done | Wait:
         """Tell the last verdicts before a task is left; `Wait` until they are."""
-        if pursuit.in_flight:
+        if search.in_flight:
             return ending
         if play.telling is None:
-            if play.told or play.over or not self._coder.awaits(pursuit.task):
+            if play.told or play.over or not self._coder.awaits(search.task):
                 return ending
-            history = tuple(pursuit.history)
-            play.telling = self._pool.submit(self._coder.conclude, pursuit.task, history)
+            history = tuple(search.history)
+            play.telling = self._pool.submit(self._coder.conclude, search.task, history)
             return Wait()
         if not play.telling.done():
             return Wait()
@@ -123,49 +123,49 @@ class BanditStrategy:
         with suppress(BudgetError, OutageError):
             text = play.telling.result()
             programs = [
-                a.proposal.program.id for a in pursuit.history if a.proposal.author != "offline"
+                a.proposal.program.id for a in search.history if a.proposal.author != "offline"
             ]
-            self._learner.note(pursuit.task, self._device, text, programs)
+            self._learner.note(search.task, self._device, text, programs)
         return ending
 
-    def _step(self, play: Play, pursuit: TaskSearch) -> Batch | Done | Wait:
+    def _step(self, play: Play, search: TaskSearch) -> Batch | Done | Wait:
         """Choose a step and take it; those with nothing to offer are passed over."""
-        if recalled := self._recalled(play, pursuit):
-            play.move, play.before = Move(Step.TUNE), best_value(pursuit)
+        if recalled := self._recalled(play, search):
+            play.move, play.before = Move(Step.TUNE), best_value(search)
             return take(play, recalled)
-        while not (ending := self._ending(pursuit)):
+        while not (ending := self._ending(search)):
             pending = [taken.move for taken in play.taken]
-            move = play.bandit.choose(self._available(play, pursuit), pending)
+            move = play.bandit.choose(self._available(play, search), pending)
             if move is None:
-                return self._nothing_left(play, pursuit)
-            play.move, play.before = move, best_value(pursuit)
+                return self._nothing_left(play, search)
+            play.move, play.before = move, best_value(search)
             if move.step in _ASKS_MODEL:
                 play.is_asked = True
-                # Counted here, where nothing else changes the pursuit.
-                play.thinking = self._pool.submit(self._ask, move, pursuit, self._count(pursuit))
+                # Counted here, where nothing else changes the search.
+                play.thinking = self._pool.submit(self._ask, move, search, self._count(search))
                 return Wait()
-            count = paced(self._count(pursuit), pursuit)
-            room = min(count, self._free_room(play, pursuit))
-            if batch := self._fresh(self._tuned(play, pursuit), pursuit)[:room]:
+            count = paced(self._count(search), search)
+            room = min(count, self._free_room(play, search))
+            if batch := self._fresh(self._tuned(play, search), search)[:room]:
                 return take(play, batch)
             play.dry.add(move)
         return Done("; ".join(filter(None, (ending, play.over))))
 
-    def _recalled(self, play: Play, pursuit: TaskSearch) -> Batch:
+    def _recalled(self, play: Play, search: TaskSearch) -> Batch:
         """Return what won where ops, inputs and chip were the same, at the beginning."""
-        if play.is_recalled or pursuit.proposals():
+        if play.is_recalled or search.proposals():
             return []
         play.is_recalled = True
-        found = written(play, lambda: tuned_before(pursuit.task, self._device, pursuit.tuned))
-        return self._fresh(found, pursuit)[: self._free_room(play, pursuit)]
+        found = written(play, lambda: tuned_before(search.task, self._device, search.tuned))
+        return self._fresh(found, search)[: self._free_room(play, search)]
 
     def _thought(
-        self, play: Play, pursuit: TaskSearch, thinking: Future[Batch]
+        self, play: Play, search: TaskSearch, thinking: Future[Batch]
     ) -> Batch | Done | Wait:
         play.thinking = None
         assert play.move is not None
         try:
-            batch = self._fresh(thinking.result(), pursuit)
+            batch = self._fresh(thinking.result(), search)
             self._outages = 0
         except BudgetError as e:
             play.over = f"{str(e).rstrip('.')} (next would have been: {play.move.step.value})"
@@ -184,7 +184,7 @@ class BanditStrategy:
             return take(play, batch)
         play.bandit.credit(play.move, gain=0.0, dollars=0.0, seconds=1.0)
         play.dry.add(play.move)
-        return self._step(play, pursuit)
+        return self._step(play, search)
 
     def _note_outage(self, play: Play, error: OutageError) -> None:
         """Leave the models alone for a while, longer each time; for good after a few."""
@@ -193,12 +193,12 @@ class BanditStrategy:
         if self._outages >= _MOST_OUTAGES:
             play.over = str(error).rstrip(".")
 
-    def _ask(self, move: Move, pursuit: TaskSearch, count: int) -> Batch:
-        history = tuple(pursuit.history)
+    def _ask(self, move: Move, search: TaskSearch, count: int) -> Batch:
+        history = tuple(search.history)
         if move.step is Step.REPAIR:
-            return self._repaired(pursuit, history, count)
+            return self._repaired(search, history, count)
         start = self._start(move, history)
-        written = self._coder.write(pursuit.task, self._device, history, count=count, start=start)
+        written = self._coder.write(search.task, self._device, history, count=count, start=start)
         return list(written)
 
     def _start(self, move: Move, history: Sequence[Attempt]) -> Start:
@@ -214,14 +214,14 @@ class BanditStrategy:
             inspirations = [a for a in inspirations if a is not best]
         return Start(parent, tuple(inspirations), move.step is Step.COMBINE, move.model)
 
-    def _repaired(self, pursuit: TaskSearch, history: Sequence[Attempt], count: int) -> Batch:
+    def _repaired(self, search: TaskSearch, history: Sequence[Attempt], count: int) -> Batch:
         batch: Batch = []
-        for attempt in self._repairable(pursuit, history):
+        for attempt in self._repairable(search, history):
             if len(batch) >= count:
                 break
-            pursuit.repaired.add(attempt.proposal.program.id)
+            search.repaired.add(attempt.proposal.program.id)
             try:
-                proposal = self._team.repairer.repair(pursuit.task, self._device, attempt)
+                proposal = self._team.repairer.repair(search.task, self._device, attempt)
             except (BudgetError, OutageError):
                 if not batch:
                     raise
@@ -230,104 +230,104 @@ class BanditStrategy:
                 batch.append(proposal)
         return batch
 
-    def _repairable(self, pursuit: TaskSearch, history: Sequence[Attempt]) -> list[Attempt]:
+    def _repairable(self, search: TaskSearch, history: Sequence[Attempt]) -> list[Attempt]:
         """Return the failures that nobody is at: authors mend their own while they are asked."""
         return [
             attempt
-            for attempt in repairable(history, pursuit.repaired, rounds=self._spec.repairs)
-            if not self._coder.owns(pursuit.task, history, attempt.proposal.program.id)
+            for attempt in repairable(history, search.repaired, rounds=self._spec.repairs)
+            if not self._coder.owns(search.task, history, attempt.proposal.program.id)
         ]
 
-    def _tuned(self, play: Play, pursuit: TaskSearch) -> Batch:
+    def _tuned(self, play: Play, search: TaskSearch) -> Batch:
         """Take a template's next schedules, or the best programs' other tunable values."""
-        count = self._count(pursuit)
-        tried = pursuit.tried()
+        count = self._count(search)
+        tried = search.tried()
         batch: Batch = []
-        for attempt in parents(pursuit.history, slowness_of(pursuit.history)):
+        for attempt in parents(search.history, slowness_of(search.history)):
             batch += tuned(attempt, tried, count - len(batch))
         if len(batch) < count:
             # The coder does not know what is in flight, and proposes that first.
-            wanted = count - len(batch) + len(pursuit.in_flight)
-            task, history = pursuit.task, pursuit.history
+            wanted = count - len(batch) + len(search.in_flight)
+            task, history = search.task, search.history
             batch += written(
                 play, lambda: self._team.coder.write(task, self._device, history, count=wanted)
             )
         return batch
 
-    def _available(self, play: Play, pursuit: TaskSearch) -> set[Move]:
+    def _available(self, play: Play, search: TaskSearch) -> set[Move]:
         steps = set(Step)
-        if self._free_room(play, pursuit) <= 0:
+        if self._free_room(play, search) <= 0:
             steps.discard(Step.TUNE)
-        archive = Archive(pursuit.history, slowness_of(pursuit.history))
-        if not self._may_ask(play, pursuit):
+        archive = Archive(search.history, slowness_of(search.history))
+        if not self._may_ask(play, search):
             steps -= _ASKS_MODEL
-        if not archive.islands or self._has_tunables_left(pursuit):
+        if not archive.islands or self._has_tunables_left(search):
             # What a program left open is tuned before anybody is asked to improve on it.
             steps -= {Step.IMPROVE, Step.COMBINE}
-        elif not self._uses_archive or not archive.inspirations(fastest(pursuit.history)):
+        elif not self._uses_archive or not archive.inspirations(fastest(search.history)):
             steps.discard(Step.COMBINE)
-        if not self._repairable(pursuit, pursuit.history):
+        if not self._repairable(search, search.history):
             steps.discard(Step.REPAIR)
         moves = {
             Move(step, offer.name)
             for step in steps & _WRITES
             for offer in self._offers
             # A conversation goes on with its verdicts.
-            if not self._coder.awaits(pursuit.task, offer.name)
-            & {p.program.id for p in pursuit.in_flight}
+            if not self._coder.awaits(search.task, offer.name)
+            & {p.program.id for p in search.in_flight}
         }
         return (moves | {Move(step) for step in steps - _WRITES}) - play.dry
 
-    def _may_ask(self, play: Play, pursuit: TaskSearch) -> bool:
+    def _may_ask(self, play: Play, search: TaskSearch) -> bool:
         is_silent = self._clock() < self._silent_until_s
-        return not (play.over or is_silent or self._is_at_floor(pursuit))
+        return not (play.over or is_silent or self._is_at_floor(search))
 
-    def _free_room(self, play: Play, pursuit: TaskSearch) -> int:
+    def _free_room(self, play: Play, search: TaskSearch) -> int:
         """How many candidates are left to steps that cost nothing.
 
         The last one is kept for a model until it was asked: where candidates are few, it would be
         paid for the plan and never write.
         """
-        kept = int(not play.is_asked and self._may_ask(play, pursuit))
-        return self._room(pursuit) - kept
+        kept = int(not play.is_asked and self._may_ask(play, search))
+        return self._room(search) - kept
 
-    def _is_at_floor(self, pursuit: TaskSearch) -> bool:
-        return is_at_floor(pursuit.task, self._device, pursuit.history)
+    def _is_at_floor(self, search: TaskSearch) -> bool:
+        return is_at_floor(search.task, self._device, search.history)
 
-    def _has_tunables_left(self, pursuit: TaskSearch) -> bool:
-        best = fastest(pursuit.history)
-        is_judged = not pursuit.in_flight
-        return best is not None and is_judged and bool(tuned(best, pursuit.tried(), 1))
+    def _has_tunables_left(self, search: TaskSearch) -> bool:
+        best = fastest(search.history)
+        is_judged = not search.in_flight
+        return best is not None and is_judged and bool(tuned(best, search.tried(), 1))
 
-    def _ending(self, pursuit: TaskSearch) -> str:
+    def _ending(self, search: TaskSearch) -> str:
         """Say why the task is left; empty while it is not."""
-        if self._room(pursuit) <= 0:
-            return f"{counted(len(pursuit.proposals()), 'candidate')} tried, as many as asked for"
-        if pursuit.since_best >= self._spec.patience:
-            return f"no gain in the last {counted(pursuit.since_best, 'correct candidate')}"
+        if self._room(search) <= 0:
+            return f"{counted(len(search.proposals()), 'candidate')} tried, as many as asked for"
+        if search.since_best >= self._spec.patience:
+            return f"no gain in the last {counted(search.since_best, 'correct candidate')}"
         return ""
 
-    def _nothing_left(self, play: Play, pursuit: TaskSearch) -> Done | Wait:
+    def _nothing_left(self, play: Play, search: TaskSearch) -> Done | Wait:
         if play.over:
             reason = "; ".join(filter(None, (play.over, play.fault)))
             return Done(reason, is_capped=play.is_capped)
         if self._clock() < self._silent_until_s:
             play.dry = {move for move in play.dry if move.step not in _ASKS_MODEL}
             return Wait()
-        if self._is_at_floor(pursuit):
+        if self._is_at_floor(search):
             return Done("as fast as the floor allows, and every schedule tried")
         return Done(f"{play.fault or 'every schedule tried'}, and no new idea")
 
-    def _credit(self, play: Play, pursuit: TaskSearch) -> None:
+    def _credit(self, play: Play, search: TaskSearch) -> None:
         """Count what each batch that is judged by now gained and took."""
-        judged = {a.proposal.program.id: a for a in pursuit.history}
-        in_flight = {p.program.id for p in pursuit.in_flight}
+        judged = {a.proposal.program.id: a for a in search.history}
+        in_flight = {p.program.id for p in search.in_flight}
         for taken in tuple(play.taken):
             if any(p.program.id in in_flight for p in taken.batch):
                 continue
             play.taken.remove(taken)
             found = [judged[p.program.id] for p in taken.batch if p.program.id in judged]
-            self._learn(found, pursuit)
+            self._learn(found, search)
             after = min((r.value for a in found if (r := rank_of(a.evaluation))), default=None)
             credited = play.bandit.credit(
                 taken.move,
@@ -336,30 +336,30 @@ class BanditStrategy:
                 seconds=sum(a.evaluation.duration_s for a in found)
                 + sum(p.seconds for p in taken.batch),
             )
-            self._learner.credited(pursuit.task, credited)
+            self._learner.credited(search.task, credited)
             play.dry.clear()
 
-    def _learn(self, found: Sequence[Attempt], pursuit: TaskSearch) -> None:
+    def _learn(self, found: Sequence[Attempt], search: TaskSearch) -> None:
         for attempt in found:
             program_id = attempt.proposal.program.id
             # What the store knew already has been learnt from.
-            if program_id not in pursuit.recalled:
-                leads = program_id == pursuit.best_program_id
+            if program_id not in search.recalled:
+                leads = program_id == search.best_program_id
                 self._learner.learn(attempt.proposal, attempt.evaluation, leads=leads)
 
-    def _count(self, pursuit: TaskSearch) -> int:
+    def _count(self, search: TaskSearch) -> int:
         """How many programs a step may propose: few candidates are shared among the steps."""
         share = math.ceil(self._spec.candidates_per_task / _SHARES)
-        return min(self._room(pursuit), self._spec.batch, share)
+        return min(self._room(search), self._spec.batch, share)
 
-    def _room(self, pursuit: TaskSearch) -> int:
-        return self._spec.candidates_per_task - len(pursuit.proposals())
+    def _room(self, search: TaskSearch) -> int:
+        return self._spec.candidates_per_task - len(search.proposals())
 
     @staticmethod
-    def _fresh(proposals: Sequence[Proposal], pursuit: TaskSearch) -> Batch:
+    def _fresh(proposals: Sequence[Proposal], search: TaskSearch) -> Batch:
         """Drop what differs in nothing that matters from something tried."""
-        known = {signature(proposal.program) for proposal in pursuit.proposals()}
-        tried = pursuit.tried()
+        known = {signature(proposal.program) for proposal in search.proposals()}
+        tried = search.tried()
         fresh: dict[str, Proposal] = {}
         for proposal in proposals:
             mark = signature(proposal.program)

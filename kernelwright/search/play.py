@@ -84,9 +84,9 @@ def described(error: Exception) -> str:
     return said if isinstance(error, KernelwrightError) else f"{type(error).__name__}: {said}"
 
 
-def best_value(pursuit: TaskSearch) -> float | None:
+def best_value(search: TaskSearch) -> float | None:
     """Return the rank of the best that proposals may know of; None without one."""
-    best = pursuit.best_known
+    best = search.best_known
     return best.value if best is not None else None
 
 

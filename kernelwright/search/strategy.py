@@ -12,13 +12,13 @@ from kernelwright.search.spec import SearchSpec
 from kernelwright.search.task_search import TaskSearch
 
 
-def paced(count: int, pursuit: TaskSearch) -> int:
+def paced(count: int, search: TaskSearch) -> int:
     """Return how many programs that cost nothing to write may be in a task's next batch.
 
     Batches grow with what was tried: 1, 1, 2, 4. Whether the next evaluation is worth more here or
     on another task depends on the verdicts on the first.
     """
-    return min(count, max(len(pursuit.proposals()), 1))
+    return min(count, max(len(search.proposals()), 1))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Wait:
 class Strategy(Protocol):
     """Decides what a task's next batch is. It sees the past and nothing else."""
 
-    def next(self, pursuit: TaskSearch) -> list[Proposal] | Done | Wait:
+    def next(self, search: TaskSearch) -> list[Proposal] | Done | Wait:
         """Return programs that the history does not hold, at least one, or why there are none.
 
         Never waits for a model: it is called while others evaluate, and says `Wait` instead.
@@ -62,53 +62,53 @@ class RepairThenWrite:
         self._device = device
         self._spec = spec
 
-    def next(self, pursuit: TaskSearch) -> list[Proposal] | Done:
+    def next(self, search: TaskSearch) -> list[Proposal] | Done:
         """Return the next batch."""
-        room = self._spec.candidates_per_task - len(pursuit.proposals())
+        room = self._spec.candidates_per_task - len(search.proposals())
         if room <= 0:
             return Done(
-                f"{counted(len(pursuit.proposals()), 'candidate')} tried, as many as asked for"
+                f"{counted(len(search.proposals()), 'candidate')} tried, as many as asked for"
             )
-        if repaired := self._repairs(pursuit, room):
+        if repaired := self._repairs(search, room):
             return repaired
-        if pursuit.since_best >= self._spec.patience:
-            return Done(f"no gain in the last {pursuit.since_best} correct candidates")
-        count = paced(min(room, self._spec.batch), pursuit)
-        written = self._recalled(pursuit)
+        if search.since_best >= self._spec.patience:
+            return Done(f"no gain in the last {search.since_best} correct candidates")
+        count = paced(min(room, self._spec.batch), search)
+        written = self._recalled(search)
         # The coder does not know what is in flight, and proposes that first.
-        wanted = count + len(pursuit.in_flight)
-        written += self._team.coder.write(pursuit.task, self._device, pursuit.history, count=wanted)
-        if fresh := _fresh(written, pursuit):
+        wanted = count + len(search.in_flight)
+        written += self._team.coder.write(search.task, self._device, search.history, count=wanted)
+        if fresh := _fresh(written, search):
             return fresh[:count]
-        if not pursuit.proposals():
+        if not search.proposals():
             return Done("no template fits it yet; MLX keeps it")
         return Done("every schedule tried")
 
-    def _recalled(self, pursuit: TaskSearch) -> list[Proposal]:
+    def _recalled(self, search: TaskSearch) -> list[Proposal]:
         """Return what was tuned before, at the beginning; the coder goes on from there."""
-        if pursuit.proposals():
+        if search.proposals():
             return []
-        return tuned_before(pursuit.task, self._device, pursuit.tuned)
+        return tuned_before(search.task, self._device, search.tuned)
 
-    def _repairs(self, pursuit: TaskSearch, room: int) -> list[Proposal]:
+    def _repairs(self, search: TaskSearch, room: int) -> list[Proposal]:
         repaired: list[Proposal] = []
-        for attempt in pursuit.history:
+        for attempt in search.history:
             program_id = attempt.proposal.program.id
-            if attempt.evaluation.is_correct or program_id in pursuit.repaired:
+            if attempt.evaluation.is_correct or program_id in search.repaired:
                 continue
             if len(repaired) >= room:
                 break
-            pursuit.repaired.add(program_id)
-            if _generation(attempt, pursuit.history) >= self._spec.repairs:
+            search.repaired.add(program_id)
+            if _generation(attempt, search.history) >= self._spec.repairs:
                 continue
-            proposal = self._team.repairer.repair(pursuit.task, self._device, attempt)
+            proposal = self._team.repairer.repair(search.task, self._device, attempt)
             if proposal is not None:
                 repaired.append(proposal)
-        return _fresh(repaired, pursuit)
+        return _fresh(repaired, search)
 
 
-def _fresh(proposals: Iterable[Proposal], pursuit: TaskSearch) -> list[Proposal]:
-    tried = pursuit.tried()
+def _fresh(proposals: Iterable[Proposal], search: TaskSearch) -> list[Proposal]:
+    tried = search.tried()
     fresh = {p.program.id: p for p in proposals if p.program.id not in tried}
     return list(fresh.values())
 

@@ -105,8 +105,8 @@ def wagers(clock: Clock) -> Iterator[Open]:
         return opened[-1]
 
     yield make
-    for wager in opened:
-        wager.close()
+    for bandit in opened:
+        bandit.close()
 
 
 class Templates(Offline):
@@ -125,11 +125,11 @@ def test_a_search_of_two_candidates_asks_its_model_before_the_first_verdict() ->
     templates, coder = Templates(), Asked([correct().proposal])
     spec = SearchSpec(models=("openai:x",), candidates_per_task=2, jobs=2)
     strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
-    pursuit = TaskSearch(TASK, "double", lag=2)
-    first = strategy.next(pursuit)
+    search = TaskSearch(TASK, "double", lag=2)
+    first = strategy.next(search)
     assert isinstance(first, list)
-    pursuit.begin(first)
-    assert isinstance(strategy.next(pursuit), Wait)
+    search.begin(first)
+    assert isinstance(strategy.next(search), Wait)
     strategy.close()
     assert coder.count == 1
 
@@ -141,38 +141,38 @@ def test_templates_never_take_the_last_candidate_before_a_model_was_asked(
     templates, coder = Templates(), Asked([racing().proposal])
     spec = SearchSpec(models=("openai:x",), candidates_per_task=candidates)
     strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
-    pursuit = TaskSearch(TASK, "double")
-    while not isinstance(answer := strategy.next(pursuit), Done):
+    search = TaskSearch(TASK, "double")
+    while not isinstance(answer := strategy.next(search), Done):
         if isinstance(answer, Wait):
             continue
         for proposal in answer:
-            pursuit.history.append(Attempt(proposal=proposal, evaluation=SLOW))
+            search.history.append(Attempt(proposal=proposal, evaluation=SLOW))
     strategy.close()
     assert coder.count >= 1
-    assert len(pursuit.history) <= candidates
+    assert len(search.history) <= candidates
 
 
-def judged(wager: BanditStrategy, pursuit: TaskSearch) -> Batch | Done | Wait:
+def judged(bandit: BanditStrategy, search: TaskSearch) -> Batch | Done | Wait:
     """The next batch that needs no thought, its programs judged correct."""
     while True:
-        batch = wager.next(pursuit)
+        batch = bandit.next(search)
         if not isinstance(batch, list):
             return batch
-        pursuit.begin(batch)
+        search.begin(batch)
         for proposal in batch:
-            pursuit.judged(proposal.program.id, SLOW, reused=False)
-        pursuit.advance(to_the_end=True)
+            search.judged(proposal.program.id, SLOW, reused=False)
+        search.advance(to_the_end=True)
 
 
 def test_models_are_left_alone_after_an_outage_and_given_up_after_five(
     wagers: Open, clock: Clock
 ) -> None:
     coder = Asked(OutageError("openai:x stayed busy through every retry; try again later."))
-    wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
+    bandit, search = wagers(coder), TaskSearch(TASK, "affine")
     answer: Batch | Done | Wait = Wait()
     # The clock is the test's own; the thread that asks needs a moment of real time.
     for _ in range(20_000):
-        answer = judged(wager, pursuit)
+        answer = judged(bandit, search)
         clock.now_s += 1.0
         time.sleep(0.0005)
         if isinstance(answer, Done):
@@ -185,20 +185,20 @@ def test_models_are_left_alone_after_an_outage_and_given_up_after_five(
 
 def test_a_spent_budget_ends_the_task_with_what_was_next(wagers: Open) -> None:
     coder = Asked(BudgetError("the next call could take $1.00; raise the cap to go on."))
-    wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
-    answer = judged(wager, pursuit)
+    bandit, search = wagers(coder), TaskSearch(TASK, "affine")
+    answer = judged(bandit, search)
     while isinstance(answer, Wait):
-        answer = judged(wager, pursuit)
+        answer = judged(bandit, search)
     assert isinstance(answer, Done)
     assert answer.reason.endswith("raise the cap to go on (next would have been: idea)")
     assert coder.count == 1
 
 
 def test_what_no_waiting_mends_ends_the_search(wagers: Open) -> None:
-    wager, pursuit = wagers(Asked(ModelError("refuses the key"))), TaskSearch(TASK, "affine")
+    bandit, search = wagers(Asked(ModelError("refuses the key"))), TaskSearch(TASK, "affine")
 
     def wait() -> None:
-        while isinstance(judged(wager, pursuit), Wait):
+        while isinstance(judged(bandit, search), Wait):
             time.sleep(0.001)
 
     with pytest.raises(ModelError, match="refuses the key"):
@@ -207,44 +207,44 @@ def test_what_no_waiting_mends_ends_the_search(wagers: Open) -> None:
 
 def test_no_new_idea_from_anybody_ends_the_task(wagers: Open) -> None:
     coder = Asked([correct().proposal])
-    wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
-    answer = judged(wager, pursuit)
+    bandit, search = wagers(coder), TaskSearch(TASK, "affine")
+    answer = judged(bandit, search)
     while isinstance(answer, Wait):
-        answer = judged(wager, pursuit)
+        answer = judged(bandit, search)
     assert answer == Done("every schedule tried, and no new idea")
     assert coder.count == 2
 
 
 def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
-    wager, pursuit = wagers(Asked([racing().proposal])), TaskSearch(TASK, "affine")
+    bandit, search = wagers(Asked([racing().proposal])), TaskSearch(TASK, "affine")
     seen: list[str] = []
     for _ in range(100):
-        batch = wager.next(pursuit)
+        batch = bandit.next(search)
         if isinstance(batch, Done):
             break
         if isinstance(batch, list):
-            pursuit.begin(batch)
+            search.begin(batch)
             for proposal in batch:
                 seen.append(proposal.idea)
-                pursuit.judged(proposal.program.id, SLOW, reused=False)
-            pursuit.advance(to_the_end=True)
+                search.judged(proposal.program.id, SLOW, reused=False)
+            search.advance(to_the_end=True)
     assert len(seen) == 2
 
 
 def test_schedules_that_won_before_come_first_also_when_a_model_is_there(wagers: Open) -> None:
     written = OfflineCoder().write(TASK, DEVICE, (), count=3)
-    pursuit = TaskSearch(TASK, "affine", tuned=(written[-1].schedule,))
-    batch = wagers(Asked([])).next(pursuit)
+    search = TaskSearch(TASK, "affine", tuned=(written[-1].schedule,))
+    batch = wagers(Asked([])).next(search)
     assert isinstance(batch, list)
     assert [p.schedule for p in batch] == [written[-1].schedule]
 
 
-def judge_as(wager: BanditStrategy, pursuit: TaskSearch, evaluation: Evaluation) -> list[str]:
+def judge_as(bandit: BanditStrategy, search: TaskSearch, evaluation: Evaluation) -> list[str]:
     """Run a task to its end; return the ideas in the order in which they were proposed."""
     ideas: list[str] = []
-    while not isinstance(answer := wager.next(pursuit), Done):
+    while not isinstance(answer := bandit.next(search), Done):
         if isinstance(answer, list):
-            pursuit.begin(answer)
+            search.begin(answer)
             for proposal in answer:
                 ideas.append(proposal.idea)
                 # What leaves something open is the fastest.
@@ -253,16 +253,16 @@ def judge_as(wager: BanditStrategy, pursuit: TaskSearch, evaluation: Evaluation)
                 found = evaluation.model_copy(
                     update={"program": proposal.program.id, "predicted_us": taken}
                 )
-                pursuit.judged(proposal.program.id, found, reused=False)
-            pursuit.advance(to_the_end=True)
+                search.judged(proposal.program.id, found, reused=False)
+            search.advance(to_the_end=True)
     return ideas
 
 
 def test_nobody_is_asked_at_the_floor(wagers: Open) -> None:
     coder = Asked([racing().proposal])
-    pursuit = TaskSearch(TASK, "affine")
+    search = TaskSearch(TASK, "affine")
     fast = SLOW.model_copy(update={"predicted_us": 0.5})
-    assert len(judge_as(wagers(coder), pursuit, fast)) == 1
+    assert len(judge_as(wagers(coder), search, fast)) == 1
     assert coder.count == 0
 
 
@@ -300,23 +300,23 @@ def test_templates_that_fail_keep_no_model_from_being_asked(error: Exception) ->
     templates, coder = Faulty(error), Asked([correct().proposal])
     spec = SearchSpec(models=("openai:x",), candidates_per_task=3)
     strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
-    pursuit = TaskSearch(TASK, "double")
-    answer = judged(strategy, pursuit)
+    search = TaskSearch(TASK, "double")
+    answer = judged(strategy, search)
     while isinstance(answer, Wait):
-        answer = judged(strategy, pursuit)
+        answer = judged(strategy, search)
     strategy.close()
     assert coder.count >= 1
     assert templates.count == 1
-    assert [a.proposal for a in pursuit.history] == [correct().proposal]
+    assert [a.proposal for a in search.history] == [correct().proposal]
     assert isinstance(answer, Done)
     assert re.match(r"templates cannot go on: .*(a slip|too deep)", answer.reason)
 
 
 def test_models_that_fail_leave_templates_going(wagers: Open) -> None:
-    wager, pursuit = wagers(Asked(ZeroDivisionError("a slip"))), TaskSearch(TASK, "affine")
-    answer = judged(wager, pursuit)
+    bandit, search = wagers(Asked(ZeroDivisionError("a slip"))), TaskSearch(TASK, "affine")
+    answer = judged(bandit, search)
     while isinstance(answer, Wait):
-        answer = judged(wager, pursuit)
+        answer = judged(bandit, search)
     assert isinstance(answer, Done)
     assert answer.reason == "models cannot go on: ZeroDivisionError: a slip"
-    assert [a.proposal for a in pursuit.history] == [correct().proposal]
+    assert [a.proposal for a in search.history] == [correct().proposal]

@@ -17,7 +17,7 @@ _SCHEDULES = TypeAdapter(dict[str, tuple[str, ...]])
 
 
 def recall(
-    store: KernelStore, campaign_id: str, pursuits: Sequence[TaskSearch], device: DeviceInfo
+    store: KernelStore, campaign_id: str, searches: Sequence[TaskSearch], device: DeviceInfo
 ) -> None:
     """Give each task the schedules that won where ops, inputs and chip were the same.
 
@@ -25,14 +25,14 @@ def recall(
     then proposes the same programs, whose verdicts the store knows.
     """
     told = _told(store, campaign_id)
-    for pursuit in pursuits:
+    for search in searches:
         if told is None:
-            pursuit.tuned = store.tuned(
-                pursuit.task, signature=pursuit.signature, device=device.name, chip=device.chip
+            search.tuned = store.tuned(
+                search.task, signature=search.signature, device=device.name, chip=device.chip
             )
         else:
-            pursuit.tuned = told.get(pursuit.task.fingerprint, ())
-    kept = {pursuit.task.fingerprint: pursuit.tuned for pursuit in pursuits if pursuit.tuned}
+            search.tuned = told.get(search.task.fingerprint, ())
+    kept = {search.task.fingerprint: search.tuned for search in searches if search.tuned}
     store.log(campaign_id, _RECALLED, _SCHEDULES.dump_json(kept).decode())
 
 

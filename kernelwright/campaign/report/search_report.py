@@ -60,33 +60,33 @@ class TaskReport(Record):
 
     @classmethod
     def of(
-        cls, pursuit: TaskSearch, chip: str | None = None, *, known: "Leader | None" = None
+        cls, search: TaskSearch, chip: str | None = None, *, known: "Leader | None" = None
     ) -> "TaskReport":
-        """Summarise a pursuit; `chip` chooses whose time is predicted.
+        """Summarise a search; `chip` chooses whose time is predicted.
 
-        `known` is the store's champion, which leads where the pursuit ended before it had its own.
+        `known` is the store's champion, which leads where the search ended before it had its own.
         """
-        champion, task = pursuit.champion or known, pursuit.task
+        champion, task = search.champion or known, search.task
         evaluation = champion.evaluation if champion else None
         counted = evaluation is not None and evaluation.counters
         kernel = unique_bytes_moved(evaluation) if evaluation and counted else None
         report = cls(
             task_id=task.fingerprint,
             name=task.name,
-            signature=pursuit.signature,
-            tried=pursuit.count,
-            reused=pursuit.reused,
-            failures=dict(pursuit.failures()),
-            refuted=len(pursuit.refuted),
+            signature=search.signature,
+            tried=search.count,
+            reused=search.reused,
+            failures=dict(search.failures()),
+            refuted=len(search.refuted),
             champion_id=Candidate.id_of(task.fingerprint, champion.program_id)
             if champion
             else None,
             rank=champion.rank if champion else None,
             traffic=traffic_of(task.graph).model_copy(update={"kernel": kernel}),
-            reason=pursuit.reason,
+            reason=search.reason,
         )
         if evaluation is None:
-            lost = loss_of(pursuit)
+            lost = loss_of(search)
             return report.model_copy(update={"gain": lost, "predicted": lost})
         gain = gain_of(evaluation, task.graph, chip)
         for_chip = chip or predicted_chip(evaluation.device)
@@ -99,16 +99,16 @@ class TaskReport(Record):
         return self.gain is not None and self.gain.beats_mlx
 
 
-def loss_of(pursuit: TaskSearch) -> Gain | None:
+def loss_of(search: TaskSearch) -> Gain | None:
     """Return what the best right candidate of an ended task loses to MLX, as it was timed.
 
     Where time is measured, what is no faster than MLX is never a champion; without its times
     nobody would see that MLX is best.
     """
-    best = pursuit.best_right
-    if not pursuit.reason or pursuit.champion or best is None or not best.device.measures_time:
+    best = search.best_right
+    if not search.reason or search.champion or best is None or not best.device.measures_time:
         return None
-    gain = gain_of(best, pursuit.task.graph)
+    gain = gain_of(best, search.task.graph)
     return gain if gain.kind == "measured" and not gain.beats_mlx else None
 
 

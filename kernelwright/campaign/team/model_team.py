@@ -116,7 +116,7 @@ class _Agency:
         self._said: set[str] = set()
         self._saying = threading.Lock()
         self._board: AsyncBridge | None = None
-        self._wager: BanditStrategy | None = None
+        self._bandit: BanditStrategy | None = None
         self._executor: Executor | None = None
 
     def hire(self, campaign_id: str, executor: Executor) -> Hired:
@@ -148,7 +148,7 @@ class _Agency:
             repairer = FirstRepairer((offline.repairer, ModelRepairer(board)))
         team = Team(planner=planner, coder=offline.coder, repairer=repairer)
         experience = Experience(self._store, campaign_id, self._replayed)
-        self._wager = BanditStrategy(
+        self._bandit = BanditStrategy(
             team,
             ModelCoder(
                 board,
@@ -168,7 +168,7 @@ class _Agency:
             offers=self._offers(board.models),
             uses_archive=options.archive,
         )
-        return Hired(team, self._wager)
+        return Hired(team, self._bandit)
 
     def _offers(self, models: Sequence[str]) -> tuple[ModelOffer, ...]:
         """Return who may be asked, and what each charges."""
@@ -207,7 +207,7 @@ class _Agency:
             self._remark(f"{name}: conversation {number} with {ending.model} ended: {reason}.")
 
     def close(self) -> None:
-        if self._wager is not None:
-            self._wager.close()
+        if self._bandit is not None:
+            self._bandit.close()
         if self._board is not None:
             self._board.close()

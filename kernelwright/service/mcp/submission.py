@@ -58,9 +58,9 @@ class _OneProgram:
     def __init__(self, program: Program, idea: str) -> None:
         self._proposal = Proposal(program=program, author=AUTHOR, idea=idea)
 
-    def next(self, pursuit: TaskSearch) -> list[Proposal] | Done:
+    def next(self, search: TaskSearch) -> list[Proposal] | Done:
         """Return the program until it was tried."""
-        if self._proposal.program.id in pursuit.tried():
+        if self._proposal.program.id in search.tried():
             return Done("the submitted kernel was judged")
         return [self._proposal]
 
