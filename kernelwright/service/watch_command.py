@@ -14,7 +14,7 @@ from kernelwright.campaign.history.resuming import (
     searches,
     shown_id,
 )
-from kernelwright.campaign.report.live_status import Lookout, Outlook
+from kernelwright.campaign.report.live_status import LiveStatus, StatusReader
 from kernelwright.campaign.spec.spec_reading import campaign_spec_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, RunArgument, StoreOption, print_json
@@ -41,14 +41,14 @@ def watch(
     printed = console()
     with KernelStore(store, must_exist=True) as opened:
         run = _chosen(opened, campaign)
-        lookout = Lookout(opened, run, chip)
-        outlook = lookout.look()
+        reader = StatusReader(opened, run, chip)
+        status = reader.look()
         if json:
-            print_json(outlook)
-        elif once or outlook.is_over or not printed.is_terminal:
-            printed.print(_drawn(outlook, printed))
+            print_json(status)
+        elif once or status.is_over or not printed.is_terminal:
+            printed.print(_drawn(status, printed))
         else:
-            _follow(opened, run, lookout, printed, chip)
+            _follow(opened, run, reader, printed, chip)
 
 
 def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
@@ -59,26 +59,26 @@ def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
 
 
 def _follow(
-    store: KernelStore, run: Campaign, lookout: Lookout, printed: Console, chip: str | None
+    store: KernelStore, run: Campaign, reader: StatusReader, printed: Console, chip: str | None
 ) -> None:
     """Draw a run every second until it ends, then the one that follows it."""
     with Live(console=printed, auto_refresh=False, screen=printed.is_terminal) as live:
         try:
             while True:
                 begun = time.process_time()
-                outlook = lookout.look()
-                live.update(_drawn(outlook, printed), refresh=True)
-                if outlook.is_over:
+                status = reader.look()
+                live.update(_drawn(status, printed), refresh=True)
+                if status.is_over:
                     following = _following(store, run)
                     if following is None:
                         break
-                    run, lookout = following, Lookout(store, following, chip)
+                    run, reader = following, StatusReader(store, following, chip)
                 # A long history takes a while to read: the cores are the campaign's.
                 time.sleep(max(_LOOK_S, _REST * (time.process_time() - begun)))
         except KeyboardInterrupt:
             # Whoever watches leaves; the campaign neither knows nor minds.
             pass
-    printed.print(_drawn(outlook, printed))
+    printed.print(_drawn(status, printed))
 
 
 def _following(store: KernelStore, run: Campaign) -> Campaign | None:
@@ -94,5 +94,5 @@ def _following(store: KernelStore, run: Campaign) -> Campaign | None:
     return None
 
 
-def _drawn(outlook: Outlook, printed: Console) -> RenderableType:
-    return frame(outlook, width=printed.width, height=printed.height)
+def _drawn(status: LiveStatus, printed: Console) -> RenderableType:
+    return frame(status, width=printed.width, height=printed.height)

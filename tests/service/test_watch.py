@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kernelwright.campaign.report.live_status import Limits, Outlook, TaskOutlook, UnderWay, Used
+from kernelwright.campaign.report.live_status import Limits, LiveStatus, LiveTask, UnderWay, Used
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
 from kernelwright.service.console import THEME
@@ -23,9 +23,9 @@ GAIN = Gain(
 )
 
 
-def task(number: int, *, reason: str = "", gain: Gain | None = None) -> TaskOutlook:
+def task(number: int, *, reason: str = "", gain: Gain | None = None) -> LiveTask:
     name = f"attention_block_{number}/softmax+multiply+add"
-    return TaskOutlook(
+    return LiveTask(
         task=TaskSummary(id=f"t{number}", name=name, signature="s", dtype="f16", shapes="f16[8,8]"),
         verdicts={Status.CORRECT: 5, Status.WRONG: 2, Status.COMPILE_ERROR: 1},
         under_way=number == 1,
@@ -38,11 +38,11 @@ def task(number: int, *, reason: str = "", gain: Gain | None = None) -> TaskOutl
     )
 
 
-def outlook(tasks: int, state: str = "running") -> Outlook:
+def status(tasks: int, state: str = "running") -> LiveStatus:
     work = UnderWay(
         candidate_id="c0ffee" * 10, task="attention_block_1", idea="rows " * 30, state="evaluating"
     )
-    return Outlook(
+    return LiveStatus(
         id="ab12" * 16,
         name="nightly",
         device="metal",
@@ -71,7 +71,7 @@ def outlook(tasks: int, state: str = "running") -> Outlook:
     )
 
 
-def drawn(shown: Outlook, width: int, height: int = 40) -> list[str]:
+def drawn(shown: LiveStatus, width: int, height: int = 40) -> list[str]:
     page = io.StringIO()
     console = Console(theme=THEME, file=page, width=width, height=height, color_system=None)
     console.print(frame(shown, width=width, height=height))
@@ -80,7 +80,7 @@ def drawn(shown: Outlook, width: int, height: int = 40) -> list[str]:
 
 @pytest.mark.parametrize("width", [44, 75, 76, 80, 96, 140])
 def test_nothing_wraps_and_every_task_keeps_its_figures(width: int) -> None:
-    lines = drawn(outlook(4), width)
+    lines = drawn(status(4), width)
     assert max(map(len, lines)) <= width
     rows = [line for line in lines if "att" in line and "41.2 µs" in line]
     assert len(rows) == 4
@@ -89,7 +89,7 @@ def test_nothing_wraps_and_every_task_keeps_its_figures(width: int) -> None:
 
 
 def test_a_wide_frame_tells_intervals_limits_and_what_comes() -> None:
-    text = "\n".join(drawn(outlook(4), 160))
+    text = "\n".join(drawn(status(4), 160))
     for words in (
         "nightly ab12ab12 running on metal (Apple M4 Pro), run 2",
         "1.52× [1.48, 1.55] at 95% over mx.compile on Apple M2 Pro (measured)",
@@ -105,7 +105,7 @@ def test_a_wide_frame_tells_intervals_limits_and_what_comes() -> None:
 
 @pytest.mark.parametrize("height", [16, 24, 60])
 def test_a_low_terminal_keeps_the_tasks_that_move(height: int) -> None:
-    lines = drawn(outlook(40), 100, height)
+    lines = drawn(status(40), 100, height)
     assert len(lines) <= height
     assert "▶" in "\n".join(lines)
     assert ("more tasks" in "\n".join(lines)) == (height < 60)
@@ -120,6 +120,6 @@ def test_a_low_terminal_keeps_the_tasks_that_move(height: int) -> None:
     ],
 )
 def test_a_run_at_rest_says_what_to_type(state: str, words: str) -> None:
-    text = "\n".join(drawn(outlook(4, state), 100))
+    text = "\n".join(drawn(status(4, state), 100))
     assert words in text
     assert ("at this pace" in text) == (state == "paused")

@@ -31,7 +31,7 @@ _SHOWN = (FunctionPlanned.__name__, TaskEnded.__name__, CampaignEnded.__name__, 
 AT_WORK = ("evaluating", "confirming")
 
 
-class TaskOutlook(Record):
+class LiveTask(Record):
     """One task so far, the dead runs that were taken up included."""
 
     task: TaskSummary
@@ -91,7 +91,7 @@ class Limits(Record):
     calls: int | None
 
 
-class Outlook(Record):
+class LiveStatus(Record):
     """Everything that `campaign watch` shows."""
 
     id: str
@@ -103,7 +103,7 @@ class Outlook(Record):
     reason: str
     """Why it ended; empty while it goes on."""
     runs: int
-    tasks: tuple[TaskOutlook, ...]
+    tasks: tuple[LiveTask, ...]
     now: tuple[UnderWay, ...]
     asked: tuple[str, ...]
     """Models that have not answered yet, with their role."""
@@ -128,7 +128,7 @@ class Outlook(Record):
         return found
 
 
-class Lookout:
+class StatusReader:
     """Looks at one run again and again; the database adds up, and the log is read once.
 
     Each look reads the log from behind a cursor.
@@ -145,7 +145,7 @@ class Lookout:
         self._gains: dict[str, Gain] = {}
         self._log: list[LoggedEvent] = []
 
-    def look(self) -> Outlook:
+    def look(self) -> LiveStatus:
         """Return how the run stands now."""
         run = self._store.campaign(self._id)
         self._read_log()
@@ -156,7 +156,7 @@ class Lookout:
         tasks = self._tasks(run, open_)
         ended = [e for e in self._log if e.kind == CampaignEnded.__name__]
         device = run.environment.device
-        return Outlook(
+        return LiveStatus(
             id=shown_id(run),
             name=run.name,
             device=device.name,
@@ -193,7 +193,7 @@ class Lookout:
         own = (now - run.started_at).total_seconds() - paused_s(self._log, now)
         return self._earlier_s + max(own, 0.0)
 
-    def _tasks(self, run: Campaign, open_: Sequence[HistoryEntry]) -> tuple[TaskOutlook, ...]:
+    def _tasks(self, run: Campaign, open_: Sequence[HistoryEntry]) -> tuple[LiveTask, ...]:
         planned = [
             task
             for event in self._log
@@ -211,7 +211,7 @@ class Lookout:
         under_way = Counter(e.task.id for e in open_ if e.state in AT_WORK)
         waiting = Counter(e.task.id for e in open_ if e.state == "intended")
         return tuple(
-            TaskOutlook(
+            LiveTask(
                 task=task,
                 verdicts=found[id_].verdicts if id_ in found else {},
                 under_way=under_way[id_],
@@ -240,7 +240,7 @@ class Lookout:
         """Count the verdicts of this run alone."""
         return (self._store.browse.totals([self._id]) if self._before else totals).ended
 
-    def _left_s(self, tasks: Sequence[TaskOutlook], done: int, seconds: float) -> float | None:
+    def _left_s(self, tasks: Sequence[LiveTask], done: int, seconds: float) -> float | None:
         """Bound what is left: every open task to its last candidate, at the pace so far."""
         most = None if self._spec.seconds is None else max(self._spec.seconds - seconds, 0.0)
         if not done:

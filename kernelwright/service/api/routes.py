@@ -15,7 +15,7 @@ from kernelwright.campaign.report.champion_list import (
     RankedChampion,
     champions_by_gain,
 )
-from kernelwright.campaign.report.live_status import Lookout, Outlook
+from kernelwright.campaign.report.live_status import LiveStatus, StatusReader
 from kernelwright.campaign.report.report_query import report_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
@@ -127,9 +127,9 @@ def list_campaign_tasks(
 
 
 @routes.get("/campaigns/{id}/outlook", tags=["campaigns"])
-def read_outlook(store: Store, id: str, chip: str | None = None) -> Outlook:  # noqa: A002
+def read_outlook(store: Store, id: str, chip: str | None = None) -> LiveStatus:  # noqa: A002
     """Say how a campaign stands, as `kernelwright campaign watch --json` does."""
-    return Lookout(store, campaigns.newest_run(store, id), chip).look()
+    return StatusReader(store, campaigns.newest_run(store, id), chip).look()
 
 
 @routes.get("/campaigns/{id}/report", tags=["campaigns"])

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.report.live_status import Outlook, TaskOutlook, UnderWay
+from kernelwright.campaign.report.live_status import LiveStatus, LiveTask, UnderWay
 from kernelwright.campaign.report.wording import in_money, in_seconds, in_tokens
 from kernelwright.evaluator.gain import Gain
 from kernelwright.plural import counted
@@ -24,43 +24,43 @@ _TALL = 28
 _STATES = {"running": "good", "paused": "warn", "finished": "good", "dead": "bad", "failed": "bad"}
 
 
-def frame(outlook: Outlook, *, width: int, height: int) -> RenderableType:
+def frame(status: LiveStatus, *, width: int, height: int) -> RenderableType:
     """Draw a run so that nothing wraps."""
     listed = 3 if height >= _TALL else 1
-    foot = [*_failed(outlook), *_work(outlook, listed), *_spent(outlook)]
+    foot = [*_failed(status), *_work(status, listed), *_spent(status)]
     room = max(3, height - _FRAME_LINES - 2 * listed)
     return Group(
-        _cut(_head(outlook), width),
-        _cut(_progress(outlook, width), width),
+        _cut(_head(status), width),
+        _cut(_progress(status, width), width),
         Text(),
-        _tasks(outlook, width, room),
+        _tasks(status, width, room),
         Text(),
         *(_cut(line, width) for line in foot),
     )
 
 
-def _head(outlook: Outlook) -> Text:
-    runs = f", run {outlook.runs}" if outlook.runs > 1 else ""
+def _head(status: LiveStatus) -> Text:
+    runs = f", run {status.runs}" if status.runs > 1 else ""
     head = Text.assemble(
-        (f"{outlook.name} ", "title"),
-        (short(outlook.id), "id"),
+        (f"{status.name} ", "title"),
+        (short(status.id), "id"),
         " ",
-        (outlook.state, _STATES.get(outlook.state, "warn")),
-        (f" on {outlook.device} ({outlook.chip}){runs}", "quiet"),
+        (status.state, _STATES.get(status.state, "warn")),
+        (f" on {status.device} ({status.chip}){runs}", "quiet"),
     )
-    if outlook.reason:
-        head.append(f": {outlook.reason}", style="quiet")
+    if status.reason:
+        head.append(f": {status.reason}", style="quiet")
     return head
 
 
-def _progress(outlook: Outlook, width: int) -> Text:
-    tried = sum(task.tried for task in outlook.tasks)
-    right = sum(task.right for task in outlook.tasks)
-    most = sum(task.tried if task.reason else max(task.limit, task.tried) for task in outlook.tasks)
-    open_ = sum(not task.reason for task in outlook.tasks)
+def _progress(status: LiveStatus, width: int) -> Text:
+    tried = sum(task.tried for task in status.tasks)
+    right = sum(task.right for task in status.tasks)
+    most = sum(task.tried if task.reason else max(task.limit, task.tried) for task in status.tasks)
+    open_ = sum(not task.reason for task in status.tasks)
     words = Text.assemble((f"  {tried} of at most {most} candidates", "figure"))
     if width >= _NARROW:
-        words.append(f"  {open_} of {counted(len(outlook.tasks), 'task')} open", style="quiet")
+        words.append(f"  {open_} of {counted(len(status.tasks), 'task')} open", style="quiet")
     return Text.assemble(_bar(right, tried, most, max(8, min(40, width - words.cell_len))), words)
 
 
@@ -73,15 +73,15 @@ def _bar(right: int, tried: int, most: int, cells: int) -> Text:
     )
 
 
-def _tasks(outlook: Outlook, width: int, room: int) -> Table:
+def _tasks(status: LiveStatus, width: int, room: int) -> Table:
     """Give every column its width, so that no terminal squeezes the figures out."""
     narrow = width < _NARROW
     gap = 1 if narrow else 2
     fixed = (1, 5, 5, 9) if narrow else (1, _BAR, 5, 5, 9, 8)
     left = width - sum(fixed) - gap * len(fixed)
-    labels = _labels(outlook.tasks)
+    labels = _labels(status.tasks)
     names = min(_LONGEST_NAME, max(map(len, labels.values()), default=4))
-    gains = _gains(outlook.tasks, left - names - gap)
+    gains = _gains(status.tasks, left - names - gap)
     told = max((len(text) for text in gains.values()), default=4)
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="label")
     heads = {"": 1, "task": min(names, left - told - gap), " ": _BAR, "tried": 5, "right": 5,
@@ -89,17 +89,17 @@ def _tasks(outlook: Outlook, width: int, room: int) -> Table:
     for head, columns in heads.items():
         if not (narrow and head in (" ", "champion")):
             _column(table, head, columns)
-    shown = _shown(outlook.tasks, room)
+    shown = _shown(status.tasks, room)
     for task in shown:
-        mark = _mark(task, is_over=outlook.is_over)
+        mark = _mark(task, is_over=status.is_over)
         name = Text(labels[task.task.id], style="task")
         table.add_row(mark, name, *_cells(task, gains[task.task.id], narrow=narrow))
-    if hidden := len(outlook.tasks) - len(shown):
+    if hidden := len(status.tasks) - len(shown):
         table.add_row("", Text(f"and {counted(hidden, 'more task')}", style="quiet"))
     return table
 
 
-def _labels(tasks: Sequence[TaskOutlook]) -> dict[str, str]:
+def _labels(tasks: Sequence[LiveTask]) -> dict[str, str]:
     """Name each task, with its inputs first where another task has the same name."""
     uses = Counter(t.task.name for t in tasks)
     return {
@@ -108,7 +108,7 @@ def _labels(tasks: Sequence[TaskOutlook]) -> dict[str, str]:
     }
 
 
-def _cells(task: TaskOutlook, gain: Text, *, narrow: bool) -> list[Text]:
+def _cells(task: LiveTask, gain: Text, *, narrow: bool) -> list[Text]:
     most = task.tried if task.reason else task.limit
     champion = Text(short(task.champion.candidate_id) if task.champion else "", style="id")
     return [
@@ -121,7 +121,7 @@ def _cells(task: TaskOutlook, gain: Text, *, narrow: bool) -> list[Text]:
     ]
 
 
-def _shown(tasks: Sequence[TaskOutlook], room: int) -> list[TaskOutlook]:
+def _shown(tasks: Sequence[LiveTask], room: int) -> list[LiveTask]:
     """Keep what moves, then what won, in the order of the plan."""
     if len(tasks) <= room:
         return list(tasks)
@@ -130,7 +130,7 @@ def _shown(tasks: Sequence[TaskOutlook], room: int) -> list[TaskOutlook]:
     return [task for task in tasks if task.task.id in kept]
 
 
-def _mark(task: TaskOutlook, *, is_over: bool) -> Text:
+def _mark(task: LiveTask, *, is_over: bool) -> Text:
     if task.under_way and not is_over:
         return Text("▶", style="title")
     if task.reason:
@@ -138,7 +138,7 @@ def _mark(task: TaskOutlook, *, is_over: bool) -> Text:
     return Text("·", style="quiet")
 
 
-def _gains(tasks: Sequence[TaskOutlook], room: int) -> dict[str, Text]:
+def _gains(tasks: Sequence[LiveTask], room: int) -> dict[str, Text]:
     """Tell every gain in full, with its interval or as a ratio, whatever fits for all."""
     forms = (lambda g: g.words, lambda g: g.with_interval, lambda g: g.times)
     for form in forms:
@@ -168,45 +168,45 @@ def _column(table: Table, head: str, width: int) -> None:
     )
 
 
-def _failed(outlook: Outlook) -> Iterator[Text]:
-    kinds = outlook.failures.most_common()
-    words = ", ".join(f"{count} {status.value.replace('_', ' ')}" for status, count in kinds)
+def _failed(status: LiveStatus) -> Iterator[Text]:
+    kinds = status.failures.most_common()
+    words = ", ".join(f"{count} {kind.value.replace('_', ' ')}" for kind, count in kinds)
     yield _line("failed", words or "nothing", "bad" if words else "quiet")
 
 
-def _work(outlook: Outlook, listed: int) -> Iterator[Text]:
+def _work(status: LiveStatus, listed: int) -> Iterator[Text]:
     """Say what runs, which candidates wait, and which tasks have not begun."""
-    if outlook.state == "finished":
-        yield _advice(outlook)
+    if status.state == "finished":
+        yield _advice(status)
         return
-    now = [*map(_words, outlook.now), *(Text(f"asking {model}") for model in outlook.asked)]
-    if not now and outlook.state == "paused":
+    now = [*map(_words, status.now), *(Text(f"asking {model}") for model in status.asked)]
+    if not now and status.state == "paused":
         now = [Text("holds still; it goes on with: kernelwright campaign resume")]
-    label = "cut off" if outlook.is_over and now else "now"
+    label = "cut off" if status.is_over and now else "now"
     yield from _list(label, now or [Text("nothing", style="quiet")], listed)
-    if outlook.is_over:
-        yield _advice(outlook)
+    if status.is_over:
+        yield _advice(status)
         return
-    following = [_words(work) for work in outlook.next]
-    unbegun = [t.task.name for t in outlook.tasks if not (t.tried or t.under_way or t.waiting)]
+    following = [_words(work) for work in status.next]
+    unbegun = [t.task.name for t in status.tasks if not (t.tried or t.under_way or t.waiting)]
     if unbegun:
         following = [*following[: listed - 1], Text(f"then {', '.join(unbegun)}")]
     idle = Text("what its team proposes", style="quiet")
     yield from _list("next", following or [idle], listed)
 
 
-def _advice(outlook: Outlook) -> Text:
-    command = f"kernelwright campaign resume {short(outlook.id)}"
-    if outlook.state == "finished":
-        command = f"kernelwright report {short(outlook.id)} --html report.html"
+def _advice(status: LiveStatus) -> Text:
+    command = f"kernelwright campaign resume {short(status.id)}"
+    if status.state == "finished":
+        command = f"kernelwright report {short(status.id)} --html report.html"
     return _line("next", command, "command")
 
 
-def _spent(outlook: Outlook) -> Iterator[Text]:
-    used, limits = outlook.used, outlook.limits
+def _spent(status: LiveStatus) -> Iterator[Text]:
+    used, limits = status.used, status.limits
     time = in_seconds(used.seconds) + _of(limits.seconds and in_seconds(limits.seconds))
-    if not outlook.is_over and outlook.left_s is not None:
-        time += f"; at most {in_seconds(outlook.left_s)} left at this pace"
+    if not status.is_over and status.left_s is not None:
+        time += f"; at most {in_seconds(status.left_s)} left at this pace"
     yield _line("time", time)
     yield _line("judged", f"{used.evaluations}{_of(limits.evaluations)} evaluations")
     if not used.calls:

@@ -23,7 +23,7 @@ from kernelwright.campaign.history.resuming import (
     to_resume,
 )
 from kernelwright.campaign.history.run_state import state_of
-from kernelwright.campaign.report.live_status import Lookout
+from kernelwright.campaign.report.live_status import StatusReader
 from kernelwright.campaign.report.report_query import report_of
 from kernelwright.errors import InputError
 from kernelwright.store import Environment, KernelStore
@@ -146,7 +146,7 @@ def test_a_campaign_keeps_its_id_however_often_it_is_taken_up(tmp_path: Path) ->
         assert find_campaign(nights(store), first.id[:8]) == newest
         told = (
             report.campaign_id,
-            Lookout(store, newest).look().id,
+            StatusReader(store, newest).look().id,
             report_of(store, newest).campaign_id,
             state_of(store, newest).id,
         )

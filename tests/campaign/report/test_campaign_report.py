@@ -13,7 +13,7 @@ from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import advice, as_html, as_markdown
 from kernelwright.campaign.report.campaign_report import CampaignReport
 from kernelwright.campaign.report.gain_bars import gain_bars
-from kernelwright.campaign.report.live_status import Lookout
+from kernelwright.campaign.report.live_status import StatusReader
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far
 from kernelwright.campaign.report.report_query import report_of
 from kernelwright.campaign.report.spend import payments, spending
@@ -296,6 +296,6 @@ def test_reports_and_views_let_the_database_add_up(
         for name in ("history", "show"):
             owner = next(kind for kind in KernelStore.__mro__ if name in vars(kind))
             monkeypatch.delattr(owner, name)
-        report, outlook = report_of(store, run), Lookout(store, run).look()
-    assert report.tried == sum(task.tried for task in outlook.tasks) > 0
-    assert [t.champion for t in report.tasks] == [t.champion for t in outlook.tasks]
+        report, live = report_of(store, run), StatusReader(store, run).look()
+    assert report.tried == sum(task.tried for task in live.tasks) > 0
+    assert [t.champion for t in report.tasks] == [t.champion for t in live.tasks]
