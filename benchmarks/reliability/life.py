@@ -38,7 +38,7 @@ from kernelwright.campaign.execution.retry_policy import DeviceCare, RetryPolicy
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.fleet.job_judge import JobJudge
 from kernelwright.campaign.history import heartbeat
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.errors import BlockedError, StoreError
 from kernelwright.search import bandit_strategy
@@ -138,14 +138,19 @@ def _run(order: Order, captured: Captured) -> int:
 
     with (
         FaultyStore(order.url, sabotage) as store,
-        hiring(store, spec, _PATIENT, rewire=rewire) as hire,
+        open_team(store, spec, _PATIENT, rewire=rewire) as team_factory,
     ):
         engine = Engine(
             store,
             spec,
             offline_team(),
             _evaluators(order, sabotage, store),
-            RunSettings(listen=listen, hire=hire, resumes=True, care=DeviceCare(_RETRY_POLICY)),
+            RunSettings(
+                listen=listen,
+                team_factory=team_factory,
+                resumes=True,
+                care=DeviceCare(_RETRY_POLICY),
+            ),
         )
 
         def interrupt(number: int, frame: FrameType | None) -> None:

@@ -37,7 +37,7 @@ from kernelwright.campaign.spec.campaign_file import (
     spec_of_wanted,
 )
 from kernelwright.campaign.spec.campaign_table import CampaignFunction, CampaignWanted
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import DeviceError, UsageError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.plan import partition
@@ -264,7 +264,7 @@ def _run(
         staying_awake(),
         collaborators.open_store(url) as opened,
         progress_view(console(), spec.candidates_per_task, quiet=quiet) as view,
-        hiring(opened, spec, listen=view.show, rewire=collaborators.rewire) as hire,
+        open_team(opened, spec, listen=view.show, rewire=collaborators.rewire) as team_factory,
     ):
         watch = StopWatch(opened, pause, lambda words: console().print(words, style="warn"))
 
@@ -279,7 +279,7 @@ def _run(
             collaborators.evaluators(spec, opened, fleet=fleet),
             RunSettings(
                 listen=listen,
-                hire=hire,
+                team_factory=team_factory,
                 order=SecondsToSave(priorities),
                 resumes=resumes,
                 pause=pause,

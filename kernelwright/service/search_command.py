@@ -22,7 +22,7 @@ from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.campaign.spec.search_target import Recall
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.registry import default_device
@@ -157,14 +157,16 @@ def search(
     with (
         KernelStore(store) as opened,
         progress_view(progress, spec.candidates_per_task, quiet=quiet) as view,
-        hiring(opened, spec, listen=view.show) as hire,
+        open_team(opened, spec, listen=view.show) as team_factory,
     ):
         engine = Engine(
             opened,
             spec,
             offline_team(),
             evaluators_for(spec, opened, fleet=fleet),
-            RunSettings(listen=view.show, hire=hire, order=SecondsToSave(), chip=chip),
+            RunSettings(
+                listen=view.show, team_factory=team_factory, order=SecondsToSave(), chip=chip
+            ),
         )
         with ending_in_order(engine):
             report = engine.run(captured)

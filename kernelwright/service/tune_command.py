@@ -9,7 +9,7 @@ import typer
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.planning.given_graph import captured_graphs
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.registry import default_device, open_device
@@ -166,14 +166,14 @@ def _search(
     with (
         KernelStore(store) as opened,
         progress_view(console(), spec.candidates_per_task, quiet=quiet) as view,
-        hiring(opened, spec, listen=view.show) as hire,
+        open_team(opened, spec, listen=view.show) as team_factory,
     ):
         engine = Engine(
             opened,
             spec,
             offline_team(),
             judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes),
-            RunSettings(listen=view.show, hire=hire, order=SecondsToSave(weights)),
+            RunSettings(listen=view.show, team_factory=team_factory, order=SecondsToSave(weights)),
         )
         with ending_in_order(engine):
             return engine.run(captured)

@@ -16,7 +16,7 @@ from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import EvaluatorJudge
 from kernelwright.campaign.history.ledger import conversations_about
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import InputError, ModelError
 from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig
@@ -214,11 +214,11 @@ def with_secret(store: KernelStore, subject: Subject, model: Script, secret: str
             batch=1,
             jobs=1,
         )
-        with hiring(store, spec, QUICK) as hire:
+        with open_team(store, spec, QUICK) as team_factory:
             make_judge = partial(EvaluatorJudge, "simulator", config)
-            Engine(store, spec, offline_team(), make_judge, RunSettings(hire=hire)).run(
-                capture_subjects([subject])
-            )
+            Engine(
+                store, spec, offline_team(), make_judge, RunSettings(team_factory=team_factory)
+            ).run(capture_subjects([subject]))
 
 
 def test_a_models_program_becomes_the_champion_where_no_template_fits(store: KernelStore) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects, offline_team
 from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.evaluator import Status
 from kernelwright.store import KernelStore
 from kernelwright.testing.fault import SabotagedClient
@@ -61,9 +61,11 @@ def _search(
             batch=1,
             jobs=1,
         )
-        with hiring(
+        with open_team(
             store, spec, QUICK, rewire=lambda client: SabotagedClient(client, sabotage)
-        ) as hire:
-            engine = Engine(store, spec, offline_team(), lambda: judge, RunSettings(hire=hire))
+        ) as team_factory:
+            engine = Engine(
+                store, spec, offline_team(), lambda: judge, RunSettings(team_factory=team_factory)
+            )
             engine.run(capture_subjects([SUBJECT]))
     return server

@@ -9,7 +9,7 @@ from kernelwright.agents.providers.price import Price
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects, offline_team
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.ledger import recorded_calls
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import ModelError
 from kernelwright.store import KernelStore
 from tests.agents.loopback.loop import SUBJECT, Shared
@@ -46,8 +46,10 @@ def run(
         batch=2,
         jobs=1,
     )
-    with hiring(store, spec, QUICK) as hire:
-        engine = Engine(store, spec, offline_team(), lambda: judge, RunSettings(hire=hire))
+    with open_team(store, spec, QUICK) as team_factory:
+        engine = Engine(
+            store, spec, offline_team(), lambda: judge, RunSettings(team_factory=team_factory)
+        )
         return engine.run(capture_subjects([SUBJECT]))
 
 
@@ -86,6 +88,6 @@ def test_a_missing_key_is_told_before_a_search_begins(
     with (
         KernelStore(str(tmp_path / "kernels.db")) as store,
         pytest.raises(ModelError, match="expected a key for openai"),
-        hiring(store, SearchSpec(models=("openai:small",)), QUICK),
+        open_team(store, SearchSpec(models=("openai:small",)), QUICK),
     ):
         pytest.fail("a search began")

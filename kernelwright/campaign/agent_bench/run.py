@@ -22,7 +22,7 @@ from kernelwright.campaign.history.ledger import recorded_calls
 from kernelwright.campaign.planning.capturing import Captured, capture_subjects
 from kernelwright.campaign.planning.whole_function import Work
 from kernelwright.campaign.report.search_report import SearchReport
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
@@ -133,15 +133,15 @@ class Yardstick:
             team=team_of(variant, self.spec.team),
         )
         captured = capture_subjects([task.subject])
-        with hiring(
+        with open_team(
             store,
             spec,
             self.settings,
             listen=self.listen,
             recorded=self._recorded(variant, task),
-        ) as hire:
+        ) as team_factory:
             report = Engine(
-                store, spec, offline_team(), self.make_judge, RunSettings(hire=hire)
+                store, spec, offline_team(), self.make_judge, RunSettings(team_factory=team_factory)
             ).run(captured)
         calls = recorded_calls(store, report.campaign_id)
         self.recording.add(variant, task.name, calls)

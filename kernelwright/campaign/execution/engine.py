@@ -35,14 +35,14 @@ _LOST = "another process has taken the run up"
 
 
 @dataclass(frozen=True)
-class Hired:
+class CampaignTeam:
     """Who proposes in a campaign that has begun, and what is tried in which order."""
 
     team: Team
     strategy: Strategy
 
 
-Hire = Callable[[str, Executor], Hired]
+TeamFactory = Callable[[str, Executor], CampaignTeam]
 """Makes a team once the campaign's id is known and its device open: models write into its records
 and have their programs tried by its executor."""
 
@@ -52,7 +52,7 @@ class RunSettings:
     """How a run of a search goes about it, apart from what is searched."""
 
     listen: Listener = lambda event: None
-    hire: Hire | None = None
+    team_factory: TeamFactory | None = None
     """Makes the team once the campaign's id is known; None keeps the engine's."""
     order: Order | None = None
     """Which task is served first; None means where most seconds can be saved."""
@@ -92,7 +92,7 @@ class Engine:
         self._executors = judges if isinstance(judges, ExecutorFactory) else LocalExecutors(judges)
         self._settings = settings
         self._listen = settings.listen
-        self._hire = settings.hire or self._keep_team
+        self._open_team = settings.team_factory or self._keep_team
         self._control = RunControl(settings.pause or Pause(), settings.listen)
         self._earlier = Earlier()
         self._campaign_id = ""
@@ -125,12 +125,12 @@ class Engine:
             self._control.begin(self._spec.seconds, 0.0)
             self._begin(executor, captured)
             with self._heartbeat().beating(), self._failing_in_order():
-                hired = self._hire(self._campaign_id, executor)
-                plans = self._planned(captured, hired.team, executor)
+                opened = self._open_team(self._campaign_id, executor)
+                plans = self._planned(captured, opened.team, executor)
                 searches = _searches(plans, executor.width)
                 self._keep(searches, executor)
                 scheduler = self._scheduler(
-                    Search(searches, hired.strategy, executor.info, order=self._settings.order),
+                    Search(searches, opened.strategy, executor.info, order=self._settings.order),
                     executor,
                 )
                 reason = self._run(scheduler, executor)
@@ -156,8 +156,8 @@ class Engine:
             ended=ended,
         )
 
-    def _keep_team(self, campaign_id: str, executor: Executor) -> Hired:
-        return Hired(self._team, RepairThenWrite(self._team, executor.info, self._spec))
+    def _keep_team(self, campaign_id: str, executor: Executor) -> CampaignTeam:
+        return CampaignTeam(self._team, RepairThenWrite(self._team, executor.info, self._spec))
 
     def _begin(self, executor: Executor, captured: Captured) -> None:
         names = tuple(function.subject.name for function in captured.functions)

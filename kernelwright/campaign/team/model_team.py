@@ -21,7 +21,7 @@ from kernelwright.agents.session.spec import Rewire, key_of, price_of
 from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
 from kernelwright.agents.session.transcript import Ending
 from kernelwright.campaign.event import ModelRemarked
-from kernelwright.campaign.execution.engine import Hire, Hired
+from kernelwright.campaign.execution.engine import CampaignTeam, TeamFactory
 from kernelwright.campaign.execution.executor import Executor
 from kernelwright.campaign.history.ledger import (
     StoreLedger,
@@ -46,15 +46,15 @@ Recorded = Callable[[str], Sequence[RecordedCall]]
 
 
 @contextmanager
-def hiring(
+def open_team(
     store: KernelStore,
     spec: SearchSpec,
     settings: ChatSettings | None = None,
     listen: Listen = lambda event: None,
     rewire: Rewire = lambda wire: wire,
     recorded: Recorded | None = None,
-) -> Iterator[Hire | None]:
-    """Give what hires the models of a search, None where it names none; let them go at the end.
+) -> Iterator[TeamFactory | None]:
+    """Give what opens a team of models for a search, None where it names none; close it at the end.
 
     `listen` is told, once each, why models brought nothing; `rewire` is for rehearsals. `recorded`
     gives the calls that `replay:` answers from, where they are not in the store.
@@ -79,15 +79,15 @@ def hiring(
         at_once = max(spec.calls_at_once, _BATCHED_AT_ONCE)
         spec = spec.model_copy(update={"calls_at_once": at_once})
     settings = settings or ChatSettings(concurrency=spec.calls_at_once)
-    agency = _Agency(store, spec, named, settings, listen, rewire, recorded)
+    factory = _ModelTeamFactory(store, spec, named, settings, listen, rewire, recorded)
     try:
-        yield agency.hire
+        yield factory.open
     finally:
-        agency.close()
+        factory.close()
 
 
-class _Agency:
-    """Hires once the campaign has begun, and lets go of connections and threads."""
+class _ModelTeamFactory:
+    """Opens a team once the campaign has begun, and closes its connections and threads."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class _Agency:
         self._bandit: BanditStrategy | None = None
         self._executor: Executor | None = None
 
-    def hire(self, campaign_id: str, executor: Executor) -> Hired:
+    def open(self, campaign_id: str, executor: Executor) -> CampaignTeam:
         """Return the team and the strategy of a campaign."""
         self._campaign_id = campaign_id
         self._executor = executor
@@ -168,7 +168,7 @@ class _Agency:
             offers=self._offers(board.models),
             uses_archive=options.archive,
         )
-        return Hired(team, self._bandit)
+        return CampaignTeam(team, self._bandit)
 
     def _offers(self, models: Sequence[str]) -> tuple[ModelOffer, ...]:
         """Return who may be asked, and what each charges."""

@@ -7,7 +7,7 @@ from kernelwright.agents.protocols import Attempt, Plan, PlannedRegion, Proposal
 from kernelwright.agents.roles.graph_text import task_text
 from kernelwright.campaign import Captured, Engine, SearchSpec, judges_on
 from kernelwright.campaign.event import Event, ModelRemarked
-from kernelwright.campaign.execution.engine import Hired, RunSettings
+from kernelwright.campaign.execution.engine import CampaignTeam, RunSettings
 from kernelwright.campaign.planning.capturing import plan_function
 from kernelwright.errors import InputError
 from kernelwright.evaluator.static.rules import MAXIMUM_LENGTH
@@ -143,7 +143,7 @@ def judge(
             judges_on(device, store),
             RunSettings(
                 listen=listen,
-                hire=lambda campaign, executor: Hired(
+                team_factory=lambda campaign, executor: CampaignTeam(
                     team, _OneProgram(program, idea or _FROM_A_CLIENT)
                 ),
             ),

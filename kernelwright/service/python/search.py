@@ -19,7 +19,7 @@ from kernelwright.campaign import (
     offline_team,
 )
 from kernelwright.campaign.event import Event, ModelRemarked
-from kernelwright.campaign.execution.engine import Hire, Hired, RunSettings
+from kernelwright.campaign.execution.engine import CampaignTeam, RunSettings, TeamFactory
 from kernelwright.campaign.execution.executor import Executor
 from kernelwright.campaign.execution.retry_policy import USUAL_CARE, DeviceCare
 from kernelwright.campaign.history.pausing import Pause
@@ -27,7 +27,7 @@ from kernelwright.campaign.history.resuming import StopWatch
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.campaign.report.known_champions import known_gains
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.public_call import in_python, one_sentence
@@ -160,7 +160,7 @@ def run_search(
         watch.show(event)
         view.show(event)
 
-    with hiring(store, spec, listen=view.show) as hire:
+    with open_team(store, spec, listen=view.show) as team_factory:
         engine = Engine(
             store,
             spec,
@@ -168,7 +168,7 @@ def run_search(
             judges_on(spec.device, store, threadgroup_bytes=spec.threadgroup_bytes),
             RunSettings(
                 listen=listen,
-                hire=planner.hiring(hire, spec),
+                team_factory=planner.put_in_front(team_factory, spec),
                 order=SecondsToSave(priorities or {}),
                 pause=pause,
                 care=care,
@@ -224,16 +224,16 @@ class _Remembering:
             self._plans[graph.fingerprint] = self._planner.plan(graph, device)
         return self._plans[graph.fingerprint]
 
-    def hiring(self, hire: Hire | None, spec: SearchSpec) -> Hire:
-        """Return what hires the same team with this planner in front of its own."""
+    def put_in_front(self, team_factory: TeamFactory | None, spec: SearchSpec) -> TeamFactory:
+        """Return what opens the same team with this planner in front of its own."""
 
-        def hired(campaign_id: str, executor: Executor) -> Hired:
-            if hire is None:
+        def opened(campaign_id: str, executor: Executor) -> CampaignTeam:
+            if team_factory is None:
                 team = offline_team()
-                found = Hired(team, RepairThenWrite(team, executor.info, spec))
+                found = CampaignTeam(team, RepairThenWrite(team, executor.info, spec))
             else:
-                found = hire(campaign_id, executor)
+                found = team_factory(campaign_id, executor)
             self._planner = found.team.planner
-            return Hired(replace(found.team, planner=self), found.strategy)
+            return CampaignTeam(replace(found.team, planner=self), found.strategy)
 
-        return hired
+        return opened

@@ -16,7 +16,7 @@ from kernelwright.campaign import (
 from kernelwright.campaign.event import Event
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import EvaluatorJudge
-from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.model_team import open_team
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo
@@ -82,9 +82,13 @@ def search(
         batch=2,
         jobs=1,
     )
-    with hiring(store, spec, QUICK, listen) as hire:
+    with open_team(store, spec, QUICK, listen) as team_factory:
         engine = Engine(
-            store, spec, offline_team(), lambda: judge, RunSettings(listen=listen, hire=hire)
+            store,
+            spec,
+            offline_team(),
+            lambda: judge,
+            RunSettings(listen=listen, team_factory=team_factory),
         )
         return engine.run(capture_subjects([SUBJECT]))
 
