@@ -6,30 +6,32 @@ from contextlib import AbstractContextManager
 from sqlalchemy.orm import Session
 
 from kernelwright.store import dialogue
-from kernelwright.store.lasting import HoldOn, Lasting, give_up, lasting
 from kernelwright.store.model_call import Lesson, ModelCall, ModelOutcome, RecordedModelCall, Spend
+from kernelwright.store.retry import OnBlocked, RetryingWriter, give_up, retry_when_blocked
 
 Transaction = Callable[[], AbstractContextManager[Session]]
 
 
-class DialogueStore(Lasting):
+class DialogueStore(RetryingWriter):
     """What models were told and said; reached as `KernelStore.dialogue`.
 
     Every method is one transaction, durable when it returns.
     """
 
-    def __init__(self, read: Transaction, write: Transaction, hold_on: HoldOn = give_up) -> None:
-        self.hold_on = hold_on
+    def __init__(
+        self, read: Transaction, write: Transaction, on_blocked: OnBlocked = give_up
+    ) -> None:
+        self.on_blocked = on_blocked
         self._read = read
         self._write = write
 
-    @lasting
+    @retry_when_blocked
     def begin_call(self, call: ModelCall) -> None:
         """Write a call before it is sent."""
         with self._write() as session:
             dialogue.begin_call(session, call)
 
-    @lasting
+    @retry_when_blocked
     def finish_call(self, call_id: str, outcome: ModelOutcome) -> None:
         """Write how a call ended, before anybody acts on the reply."""
         with self._write() as session:
@@ -50,13 +52,13 @@ class DialogueStore(Lasting):
         with self._read() as session:
             return dialogue.spending(session)
 
-    @lasting
+    @retry_when_blocked
     def keep_lesson(self, lesson: Lesson) -> None:
         """Write a lesson, or its new state and credit."""
         with self._write() as session:
             dialogue.keep_lesson(session, lesson)
 
-    @lasting
+    @retry_when_blocked
     def credit_lesson(self, lesson_id: str, *, helped: int = 0, hurt: int = 0) -> None:
         """Count verdicts for and against a lesson."""
         with self._write() as session:
@@ -67,7 +69,7 @@ class DialogueStore(Lasting):
         with self._read() as session:
             return dialogue.lessons(session, signature)
 
-    @lasting
+    @retry_when_blocked
     def keep_regression_case(
         self, *, task_id: str, body: str, candidate_id: str | None = None
     ) -> str:

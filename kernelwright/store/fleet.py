@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store.clock import now
-from kernelwright.store.lasting import HoldOn, Lasting, give_up, lasting
 from kernelwright.store.record import Environment
+from kernelwright.store.retry import OnBlocked, RetryingWriter, give_up, retry_when_blocked
 from kernelwright.store.schema.fleet import FleetJobRow, FleetWorkerRow
 from kernelwright.store.upsert import insert_once
 
@@ -47,18 +47,20 @@ class HandedJob(Record):
     verdict: str | None
 
 
-class FleetStore(Lasting):
+class FleetStore(RetryingWriter):
     """Who works, and what came of it; reached as `KernelStore.fleet`, on PostgreSQL only.
 
     Moments are the database's own, so that no two machines' clocks are compared.
     """
 
-    def __init__(self, read: Transaction, write: Transaction, hold_on: HoldOn = give_up) -> None:
-        self.hold_on = hold_on
+    def __init__(
+        self, read: Transaction, write: Transaction, on_blocked: OnBlocked = give_up
+    ) -> None:
+        self.on_blocked = on_blocked
         self._read = read
         self._write = write
 
-    @lasting
+    @retry_when_blocked
     def announce(self, worker: FleetWorker) -> None:
         """Enter a worker in the list; forget those that went long ago."""
         with self._write() as session:
@@ -81,7 +83,7 @@ class FleetStore(Lasting):
         with self._write() as session:
             session.execute(_seen(worker_id))
 
-    @lasting
+    @retry_when_blocked
     def leave(self, worker_id: str) -> None:
         """Take a worker off the list."""
         with self._write() as session:
@@ -98,7 +100,7 @@ class FleetStore(Lasting):
             )
             return tuple(_worker(row) for row in rows)
 
-    @lasting
+    @retry_when_blocked
     def hand(self, job_id: str) -> HandedJob | None:
         """Note that a job is about to be queued; return what is known where it was before."""
         with self._write() as session:
@@ -107,7 +109,7 @@ class FleetStore(Lasting):
             row = session.get_one(FleetJobRow, job_id, populate_existing=True)
             return HandedJob(queued_id=row.queued_id, verdict=row.verdict)
 
-    @lasting
+    @retry_when_blocked
     def queued(self, job_id: str, queued_id: int) -> None:
         """Note a job's number in the queue."""
         with self._write() as session:
@@ -115,7 +117,7 @@ class FleetStore(Lasting):
                 update(FleetJobRow).where(FleetJobRow.id == job_id).values(queued_id=queued_id)
             )
 
-    @lasting
+    @retry_when_blocked
     def began(self, job_id: str, worker: str) -> None:
         """Note who evaluates a job."""
         with self._write() as session:
@@ -123,7 +125,7 @@ class FleetStore(Lasting):
                 update(FleetJobRow).where(FleetJobRow.id == job_id).values(worker=worker)
             )
 
-    @lasting
+    @retry_when_blocked
     def finish(self, job_id: str, verdict: str) -> None:
         """Write a job's verdict; one that nobody waits for any more is dropped."""
         with self._write() as session:
@@ -131,7 +133,7 @@ class FleetStore(Lasting):
                 update(FleetJobRow).where(FleetJobRow.id == job_id).values(verdict=verdict)
             )
 
-    @lasting
+    @retry_when_blocked
     def collect(self, job_ids: Collection[str]) -> dict[str, str]:
         """Return the verdicts that are there, each once: their jobs are forgotten."""
         with self._write() as session:
@@ -143,7 +145,7 @@ class FleetStore(Lasting):
             )
             return {job_id: verdict for job_id, verdict in found if verdict is not None}
 
-    @lasting
+    @retry_when_blocked
     def forget(self, job_id: str) -> str:
         """Forget a job; return who had begun it, or nothing."""
         with self._write() as session:

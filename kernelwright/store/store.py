@@ -33,7 +33,6 @@ from kernelwright.store.connection import BUSY_TIMEOUT_S, connect
 from kernelwright.store.database_error import translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.fleet import FleetStore
-from kernelwright.store.lasting import Lasting, give_up, lasting
 from kernelwright.store.location import default_url, url_of
 from kernelwright.store.machine import MachineTrial
 from kernelwright.store.owner import owner_name
@@ -51,6 +50,7 @@ from kernelwright.store.record import (
     Trial,
     Wanted,
 )
+from kernelwright.store.retry import RetryingWriter, give_up, retry_when_blocked
 from kernelwright.store.schema import EnvironmentRow
 from kernelwright.store.sync import SharedChampion, Synced
 from kernelwright.store.upsert import exclusive
@@ -58,7 +58,7 @@ from kernelwright.store.upsert import exclusive
 LEASE = timedelta(minutes=10)
 
 
-class KernelStore(StoreReader, Lasting):
+class KernelStore(StoreReader, RetryingWriter):
     """One database of kernels; a path, or any SQLAlchemy URL.
 
     Opening creates and migrates the database unless `must_exist`. Every method is one
@@ -79,10 +79,10 @@ class KernelStore(StoreReader, Lasting):
         self.url = url_of(url) if url else default_url()
         self._engine = connect(self.url, create=not must_exist, busy_timeout_s=busy_timeout_s)
         self._writing_engine = self._engine.execution_options(writes=True)
-        self.hold_on = give_up
-        self.dialogue = DialogueStore(self._read, self._write, lambda e: self.hold_on(e))
+        self.on_blocked = give_up
+        self.dialogue = DialogueStore(self._read, self._write, lambda e: self.on_blocked(e))
         """Model calls, conversations, lessons and regression cases."""
-        self.fleet = FleetStore(self._read, self._write, lambda e: self.hold_on(e))
+        self.fleet = FleetStore(self._read, self._write, lambda e: self.on_blocked(e))
         """Workers of a fleet and verdicts on their way back."""
         self.browse = BrowsingStore(self._read)
         """Reads page by page, for screens."""
@@ -102,7 +102,7 @@ class KernelStore(StoreReader, Lasting):
     ) -> None:
         self.close()
 
-    @lasting
+    @retry_when_blocked
     def begin_campaign(
         self,
         *,
@@ -134,7 +134,7 @@ class KernelStore(StoreReader, Lasting):
                 row, session.get_one(EnvironmentRow, environment.id)
             )
 
-    @lasting
+    @retry_when_blocked
     def end_campaign(
         self, campaign_id: str, state: CampaignState, *, elapsed_s: float | None = None
     ) -> None:
@@ -147,7 +147,7 @@ class KernelStore(StoreReader, Lasting):
         with self._write() as session:
             return leasing.beat(session, campaign_id, owner_name(), Beat(elapsed_s, lease))
 
-    @lasting
+    @retry_when_blocked
     def keep_task(
         self, task: Task, *, signature: str = "", campaign_id: str = "", function: str = ""
     ) -> None:
@@ -160,7 +160,7 @@ class KernelStore(StoreReader, Lasting):
             if campaign_id:
                 campaign_commands.link_task(session, campaign_id, task.fingerprint, function)
 
-    @lasting
+    @retry_when_blocked
     def add_trial(
         self, new_trial: NewTrial, *, signature: str = "", event: NewEvent | None = None
     ) -> Trial:
@@ -171,7 +171,7 @@ class KernelStore(StoreReader, Lasting):
         (added,) = self.add_trials([Announced(new_trial, signature, event)])
         return added
 
-    @lasting
+    @retry_when_blocked
     def add_trials(self, announced: Sequence[Announced]) -> tuple[Trial, ...]:
         """Write down several in one transaction; see `add_trial`."""
         with self._write() as session:
@@ -182,13 +182,13 @@ class KernelStore(StoreReader, Lasting):
                 for one in announced
             )
 
-    @lasting
+    @retry_when_blocked
     def lease(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
         """Take a trial for this process; False when it is done or others are at its candidate."""
         with self._write() as session:
             return trial.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
 
-    @lasting
+    @retry_when_blocked
     def record(
         self,
         trial_id: str,
@@ -207,7 +207,7 @@ class KernelStore(StoreReader, Lasting):
             self._log_of(session, trial_id, event)
             return trial.finish_trial(session, trial_id, evaluation, rank, environment)
 
-    @lasting
+    @retry_when_blocked
     def begin_confirmation(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
         """Write down that a finished trial's candidate is about to be confirmed.
 
@@ -216,7 +216,7 @@ class KernelStore(StoreReader, Lasting):
         with self._write() as session:
             return trial.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
 
-    @lasting
+    @retry_when_blocked
     def confirm(
         self,
         trial_id: str,
@@ -234,20 +234,20 @@ class KernelStore(StoreReader, Lasting):
             self._log_of(session, trial_id, event)
             return trial.finish_confirmation(session, trial_id, evaluation, rank, environment)
 
-    @lasting
+    @retry_when_blocked
     def promote(self, evaluation_id: str) -> None:
         """Promote the candidate of a confirmed evaluation if it leads its task."""
         with self._write() as session:
             champion_commands.promote(session, evaluation_id)
 
-    @lasting
+    @retry_when_blocked
     def reuse(self, trial_id: str, evaluation_id: str, *, event: NewEvent | None = None) -> None:
         """End a trial with an evaluation that the store held already."""
         with self._write() as session:
             self._log_of(session, trial_id, event)
             trial.reuse_evaluation(session, trial_id, evaluation_id)
 
-    @lasting
+    @retry_when_blocked
     def log(self, campaign_id: str, kind: str, body: str) -> None:
         """Append a line to a campaign's log."""
         with self._write() as session:
@@ -264,7 +264,7 @@ class KernelStore(StoreReader, Lasting):
         with self._write() as session:
             wanting.want(session, wanted, origin=origin)
 
-    @lasting
+    @retry_when_blocked
     def settle(
         self, champion: Champion, freshness: Freshness, *, evaluation_id: str | None = None
     ) -> bool:
@@ -315,7 +315,7 @@ class KernelStore(StoreReader, Lasting):
             unproven=unproven,
         )
 
-    @lasting
+    @retry_when_blocked
     def take(self, shared: SharedChampion) -> bool:
         """Write another store's champion with what it rests on; True when it leads here now."""
         with self._write() as session:

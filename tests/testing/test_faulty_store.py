@@ -29,7 +29,7 @@ def test_a_write_that_fails_for_a_while_is_held_and_done_once(
     held: list[str] = []
     with FaultyStore(url, Sabotage([Fault(kind=kind, at="write", number=2, lasts=2)])) as store:
         campaign = store.begin_campaign(name="night", spec="{}", environment=ENVIRONMENT)
-        with store.holding_on(lambda error: held.append(str(error))):
+        with store.waiting_when_blocked(lambda error: held.append(str(error))):
             store.log(campaign.id, "Said", "{}")
         assert [words in sentence for sentence in held] == [True, True]
         assert len(store.events(campaign.id)) == 1

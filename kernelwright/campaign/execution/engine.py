@@ -119,7 +119,7 @@ class Engine:
             self._executors.open(
                 self._spec.jobs, self._control.rest, self._settings.care
             ) as executor,
-            self._store.holding_on(self._control.hold_on()),
+            self._store.waiting_when_blocked(self._control.waiting_for_room()),
         ):
             # The clock runs before the first write, for which a full disk may have no room.
             self._control.begin(self._spec.seconds, 0.0)

@@ -103,7 +103,7 @@ class RunControl:
         self._listen(CampaignHeldUp(reason=reason, seconds=seconds))
         return self.wait(seconds) or self.reason is not None
 
-    def hold_on(self) -> Callable[[BlockedError], None]:
+    def waiting_for_room(self) -> Callable[[BlockedError], None]:
         """Return what makes writes wait for room in the store, with pauses that grow."""
         pauses = [_FIRST_PAUSE_S]
 

@@ -12,11 +12,11 @@ def test_a_full_disk_holds_a_run_up_no_longer_than_it_may_take() -> None:
     said: list[Event] = []
     control = RunControl(Pause(), said.append)
     control.begin(1.6, 0.0)
-    hold_on = control.hold_on()
+    on_blocked = control.waiting_for_room()
     error = BlockedError("the store is on a full disk")
-    hold_on(error)
+    on_blocked(error)
     with pytest.raises(BlockedError, match="full disk"):
-        hold_on(error)
+        on_blocked(error)
     waits = [event.seconds for event in said if isinstance(event, CampaignHeldUp)]
     assert waits[0] == 1.0
     assert sum(waits) <= 1.6

@@ -1,4 +1,4 @@
-"""Writes that outlast what passes: a full disk, another program's lock."""
+"""Writes that are tried again after what passes: a full disk, another program's lock."""
 
 import random
 import time
@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from kernelwright.errors import BlockedError, ConflictError
 
-HoldOn = Callable[[BlockedError], None]
+OnBlocked = Callable[[BlockedError], None]
 """Returns when a write that failed is worth another try, and raises the error when it is not."""
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,26 +17,26 @@ _MOST_CONFLICTS = 8
 _FIRST_PAUSE_S = 0.002
 
 
-class Lasting:
-    """Whoever writes; gives up at once unless told to hold on."""
+class RetryingWriter:
+    """Writes; gives up at once unless told to wait."""
 
-    hold_on: HoldOn
+    on_blocked: OnBlocked
 
     @contextmanager
-    def holding_on(self, hold_on: HoldOn) -> Iterator[None]:
-        """Let writes of every thread ask `hold_on` before they give up."""
-        before, self.hold_on = self.hold_on, hold_on
+    def waiting_when_blocked(self, on_blocked: OnBlocked) -> Iterator[None]:
+        """Let writes of every thread ask `on_blocked` before they give up."""
+        before, self.on_blocked = self.on_blocked, on_blocked
         try:
             yield
         finally:
-            self.hold_on = before
+            self.on_blocked = before
 
 
-S = TypeVar("S", bound=Lasting)
+S = TypeVar("S", bound=RetryingWriter)
 
 
-def lasting(write: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Repeat a method that is one transaction for as long as it is told to hold on."""
+def retry_when_blocked(write: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Repeat a method that is one transaction for as long as it is told to wait."""
 
     @wraps(write)
     def repeated(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -51,11 +51,11 @@ def lasting(write: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P]
                 # Two writers that met once shall not meet again at the next try.
                 time.sleep(random.uniform(0, _FIRST_PAUSE_S * 2**conflicts))
             except BlockedError as e:
-                self.hold_on(e)
+                self.on_blocked(e)
 
     return repeated
 
 
 def give_up(error: BlockedError) -> None:
-    """Hold on to nothing."""
+    """Wait for nothing."""
     raise error
