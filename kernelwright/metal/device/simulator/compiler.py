@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,7 +10,13 @@ from pathlib import Path
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import RunOptions
-from kernelwright.metal.device.simulator.branches.watch import Site, watch
+from kernelwright.metal.device.simulator.branches.watch import Site
+from kernelwright.metal.device.simulator.build_command import (
+    SECOND_TIMEOUT_S,
+    WATCHED_FLAGS,
+    Watching,
+    command_of,
+)
 from kernelwright.metal.device.simulator.conversion import (
     RANGES_FLAG,
     Converter,
@@ -19,8 +24,6 @@ from kernelwright.metal.device.simulator.conversion import (
     without_missing,
 )
 from kernelwright.metal.device.simulator.examine import examine
-from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
-from kernelwright.metal.device.simulator.metered import metered
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.reach import waiting_entries
 from kernelwright.metal.device.simulator.record import Code, OwnVariable, ThreadgroupVariable
@@ -47,12 +50,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     workspace,
 )
 from kernelwright.metal.device.simulator.unit import Prelude, Unit, mlx_folders
-from kernelwright.metal.device.simulator.wide.marked import (
-    prepare,
-    without_own_marks,
-    without_promises,
-)
-from kernelwright.metal.device.simulator.wide.widen import reasons_of, widen
+from kernelwright.metal.device.simulator.wide.widen import reasons_of
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, Record, Severity
 from kernelwright.metal.msl.diagnose import EXCESSIVE_MEMORY
 from kernelwright.metal.msl.signature import Entry, Parameter
@@ -73,20 +71,13 @@ _MATRIX_WEIGHT = 64
 """A thread that multiplies matrices works as long as so many others."""
 MOST_WIDE_ENTRIES = 8
 """Every instance of a template is compiled alone there, with all that it calls."""
-_WIDE_TIMEOUT_S = 20.0
-_MOST_TURNS = 4
-_ARRAY = " = alloca ["
 _UNSET = b"kw_unset\0"
-_NOT_READ = "; not widened: all kernels: clang did not compile the widened text in time\n"
 _UNFOLDED = "checked for folded loads"
 _CHECKED = "checked for foreign symbols"
 _EXAMINED = {True: "examined for its language", False: "examined for looks at addresses too"}
 """Not in the names of what was built before these were checked."""
 _HERE = Path(__file__).parent
 _WIDENING, _WATCHING = _HERE / "wide", _HERE / "branches"
-_WATCHED_FLAGS = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections")
-"""Of the second half of a watching build."""
-_DESCRIPTION = re.compile(r".+_(?:shape|strides|ndim)")
 _CRASH = "frontend command failed"
 _FAILURE = "the compiler crashed on this text; write it in a simpler way."
 _TIMEOUT = f"the text did not compile within {COMPILE_TIMEOUT_S:g} s; write it in a simpler way."
@@ -193,7 +184,7 @@ def compile_unit(
     if variant == "metered":
         options += (*METERED_FLAGS, digest_of(_HERE, "metered.py"))
     if variant == "branches":
-        options += (*_WATCHED_FLAGS, digest_of(_WATCHING, "*.py"))
+        options += (*WATCHED_FLAGS, digest_of(_WATCHING, "*.py"))
     if variant == "plain":
         rules = digest_of(_HERE, "*_rules.py")
         options += (_UNFOLDED, *SCALAR_FLAGS, _EXAMINED[unit.sees_addresses], rules)
@@ -278,10 +269,8 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         source.write_text(text)
         command = ["clang", "-x", "c++", *flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
-        compiled = _COMPILED.get(variant, _compile)
-        watching = _Watching(unit)
-        if variant == "branches":
-            compiled = watching.compile
+        watching = Watching(unit)
+        compiled = watching.compile if variant == "branches" else command_of(variant)
         # Beside the compilation, which takes longer.
         pool = ThreadPoolExecutor(1)
         examined = pool.submit(examine, unit, command, source) if variant == "plain" else None
@@ -341,129 +330,15 @@ def _refuse(
 
 def _converter(unit: Unit, command: Sequence[str], source: Path) -> Converter:
     check = (*command, "-fsyntax-only", RANGES_FLAG, str(source))
-    return Converter(lambda: run(check, timeout_s=_WIDE_TIMEOUT_S)[1], frozenset(unit.sources))
+    return Converter(lambda: run(check, timeout_s=SECOND_TIMEOUT_S)[1], frozenset(unit.sources))
 
 
 def _has_errors(found: Sequence[Diagnostic]) -> bool:
     return any(d.severity is Severity.ERROR for d in found)
 
 
-def _compile(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
-    return run([*command, "-c", str(source), "-o", str(built)])
-
-
-def _compile_plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
-    """Compile, and again without vectors where clang has made wrong ones."""
-    status, said = _compile(command, source, built)
-    if status == 0 and may_be_spoilt(built.read_bytes()):
-        listing = source.with_suffix(".ll")
-        run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
-        if is_spoilt(listing.read_text()):
-            return _compile([*command, *SCALAR_FLAGS], source, built)
-    return status, said
-
-
-def _compile_wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
-    """Compile by way of the listing, cut where threads wait.
-
-    What fails here has been compiled before in the plain way, which then goes on to serve.
-    """
-    listing = source.with_suffix(".ll")
-    second = ["clang", "-x", "ir", *target_flags(), *WIDENED_FLAGS]
-    second += ["-c", str(listing), "-o", str(built)]
-    first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
-    if run(first, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
-        if _ARRAY in listing.read_text():
-            middle = ["clang", "-x", "ir", *target_flags(), *SETTLED_FLAGS]
-            middle += ["-S", "-emit-llvm", str(listing), "-o", str(listing)]
-            run(middle, timeout_s=_WIDE_TIMEOUT_S)
-        listing.write_text(widen(listing.read_text()))
-        if run(second, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
-            return 0, ""
-    listing.write_text("")
-    status, said = run(second)
-    listing.write_text(_NOT_READ)
-    return status, said
-
-
-def _compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
-    """Compile the sanitizing build's listing with what each access is asked in its place.
-
-    The listing is optimised a second time, once all that a kernel calls is part of it, and again
-    while that shows more accesses to be a thread's own business.
-    """
-    listing = source.with_suffix(".ll")
-    middle = ["clang", "-x", "ir", *target_flags(), *JOINED_FLAGS]
-    middle += ["-S", "-emit-llvm", str(listing), "-o", str(listing)]
-    last = ["clang", "-x", "ir", *target_flags(), *WIDENED_FLAGS]
-    last += ["-c", str(listing), "-o", str(built)]
-    first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
-    if run(first, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
-        text, before = without_own_marks(prepare(listing.read_text())), ""
-        for _ in range(_MOST_TURNS):
-            listing.write_text(text)
-            if text == before or run(middle, timeout_s=_WIDE_TIMEOUT_S)[0] != 0:
-                break
-            before = listing.read_text()
-            text = without_own_marks(before)
-        listing.write_text(widen(without_promises(text), vets=True))
-        if run(last, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
-            return 0, ""
-    listing.write_text("")
-    status, said = run(last)
-    listing.write_text(_NOT_READ)
-    return status, said
-
-
-def _compile_metered(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
-    """Compile by way of the optimised listing, with its back edges counted."""
-    listing = source.with_suffix(".ll")
-    status, said = run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
-    if status != 0:
-        return status, said
-    listing.write_text(metered(listing.read_text(), is_linux=sys.platform == "linux"))
-    last = ["clang", "-x", "ir", *target_flags(), *METERED_FLAGS]
-    return run([*last, "-c", str(listing), "-o", str(built)])
-
-
-@dataclass
-class _Watching:
-    """Compiles by way of a listing whose conditions are watched."""
-
-    unit: Unit
-    conditions: tuple[Site, ...] = ()
-
-    def compile(self, command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
-        """Compile; what fails here has been compiled before in the plain way."""
-        listing = source.with_suffix(".ll")
-        first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
-        status, said = run(first)
-        if status != 0:
-            return status, said
-        watched = watch(listing.read_text(), _descriptions(self.unit))
-        self.conditions = watched.sites
-        listing.write_text(watched.text)
-        last = ["clang", "-x", "ir", *target_flags(), *_WATCHED_FLAGS, "-Wno-pass-failed"]
-        return run([*last, "-c", str(listing), "-o", str(built)])
-
-
-def _descriptions(unit: Unit) -> dict[str, list[int]]:
-    """Return by kernel which of its buffers hold shapes and strides alone."""
-    return {
-        kernel: [p.slot for p in parameters if p.slot >= 0 and _DESCRIPTION.fullmatch(p.name)]
-        for kernel, parameters in unit.kernels.items()
-    }
-
-
 _COMPILED_TWICE: frozenset[Variant] = frozenset(("wide", "vet", "branches", "metered"))
 """These say nothing of errors, which an earlier build of the same text has had."""
-_COMPILED = {
-    "plain": _compile_plain,
-    "wide": _compile_wide,
-    "vet": _compile_vetting,
-    "metered": _compile_metered,
-}
-"""How the builds that are more than one call of clang are made."""
 
 
 def _prune(folder: Path) -> None:

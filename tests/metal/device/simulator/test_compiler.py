@@ -158,7 +158,7 @@ def test_the_same_text_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse_to_run(*_: object, **__: object) -> tuple[int, str]:
         raise AssertionError("the compiler ran again")
 
-    monkeypatch.setattr("kernelwright.metal.device.simulator.compiler.run", refuse_to_run)
+    monkeypatch.setattr("kernelwright.metal.device.simulator.build_command.run", refuse_to_run)
     assert compile_unit(unit, "plain") == first
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kernelwright.metal.device.simulator import compiler
+from kernelwright.metal.device.simulator import build_command
 from kernelwright.metal.device.simulator.toolchain import (
     DIAGNOSTIC_FLAGS,
     INCLUDE,
@@ -76,7 +76,7 @@ def _kernel(variant: Variant, folder: Path) -> Path:
     command = ("clang", "-x", "c++", *flags, "-include", str(INCLUDE / "kw" / "prelude.h"))
     built = folder / f"{variant}.o"
     if variant == "vet":
-        assert compiler._compile_vetting(command, source, built) == (0, "")
+        assert build_command.compile_vetting(command, source, built) == (0, "")
         return built
     if variant != "wide":
         _zig(*command, "-c", source, "-o", built)
@@ -113,7 +113,7 @@ def _programs(folder: Path) -> tuple[Path, Path]:
 def test_an_arm64_processor_computes_watches_and_stops_as_this_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiler, "target_flags", lambda: _TARGET)
+    monkeypatch.setattr(build_command, "target_flags", lambda: _TARGET)
     plain, sanitizing = _programs(tmp_path)
 
     def run(program: Path, *names: str) -> tuple[list[str], list[NDArray[np.float32]]]:

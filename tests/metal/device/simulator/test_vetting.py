@@ -8,7 +8,13 @@ import pytest
 
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.base import Array
-from kernelwright.metal.device.simulator import Library, compiler, runtime, toolchain
+from kernelwright.metal.device.simulator import (
+    Library,
+    build_command,
+    compiler,
+    runtime,
+    toolchain,
+)
 from kernelwright.metal.device.simulator.library import SimulatedKernel
 from kernelwright.metal.device.simulator.record import Outcome
 from kernelwright.metal.device.simulator.unit import Section, prepare
@@ -234,11 +240,11 @@ def test_kernels_are_vetted_on_other_machines_too(
     source, built = tmp_path / "k.cpp", tmp_path / "k.o"
     source.write_text(prepare([Section("source", text)], prelude="metal").text({}, rows=False))
     target = toolchain.target_flags(machine, system)
-    monkeypatch.setattr(compiler, "target_flags", lambda: target)
+    monkeypatch.setattr(build_command, "target_flags", lambda: target)
     flags = (*toolchain.LANGUAGE_FLAGS, *target, *toolchain.VARIANT_FLAGS["vet"])
     prelude = str(toolchain.INCLUDE / "kw" / "prelude.h")
     command = ["clang", "-x", "c++", *flags, *toolchain.DIAGNOSTIC_FLAGS, "-include", prelude]
 
-    assert compiler._compile_vetting(command, source, built) == (0, "")
+    assert build_command.compile_vetting(command, source, built) == (0, "")
 
     assert b"kw_vet:k:k" in built.read_bytes()

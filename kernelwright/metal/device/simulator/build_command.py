@@ -1,0 +1,160 @@
+"""How each kind of build is made: by one call of clang, or by way of a rewritten listing."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.metal.device.simulator.branches.watch import Site, watch
+from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
+from kernelwright.metal.device.simulator.metered import metered
+from kernelwright.metal.device.simulator.toolchain import (
+    JOINED_FLAGS,
+    METERED_FLAGS,
+    SCALAR_FLAGS,
+    SETTLED_FLAGS,
+    WIDENED_FLAGS,
+    Variant,
+    run,
+    target_flags,
+)
+from kernelwright.metal.device.simulator.unit import Unit
+from kernelwright.metal.device.simulator.wide.marked import (
+    prepare,
+    without_own_marks,
+    without_promises,
+)
+from kernelwright.metal.device.simulator.wide.widen import widen
+
+Command = Callable[[Sequence[str], Path, Path], tuple[int, str]]
+"""Compiles a source to an object by a call of clang; returns its status and what it said."""
+SECOND_TIMEOUT_S = 20.0
+"""Of processor time, for a text that has been compiled once."""
+WATCHED_FLAGS = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections")
+"""Of the second half of a watching build."""
+_MOST_TURNS = 4
+_ARRAY = " = alloca ["
+_NOT_READ = "; not widened: all kernels: clang did not compile the widened text in time\n"
+_DESCRIPTION = re.compile(r".+_(?:shape|strides|ndim)")
+
+
+def command_of(variant: Variant) -> Command:
+    """Return how a kind of build is made, but for those that watch branches."""
+    return _COMMANDS.get(variant, _compile)
+
+
+def _compile(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    return run([*command, "-c", str(source), "-o", str(built)])
+
+
+def _plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile, and again without vectors where clang has made wrong ones."""
+    status, said = _compile(command, source, built)
+    if status == 0 and may_be_spoilt(built.read_bytes()):
+        listing = source.with_suffix(".ll")
+        run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
+        if is_spoilt(listing.read_text()):
+            return _compile([*command, *SCALAR_FLAGS], source, built)
+    return status, said
+
+
+def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile by way of the listing, cut where threads wait.
+
+    What fails here has been compiled before in the plain way, which then goes on to serve.
+    """
+    listing = source.with_suffix(".ll")
+    second = ["clang", "-x", "ir", *target_flags(), *WIDENED_FLAGS]
+    second += ["-c", str(listing), "-o", str(built)]
+    first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
+    if run(first, timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+        if _ARRAY in listing.read_text():
+            middle = ["clang", "-x", "ir", *target_flags(), *SETTLED_FLAGS]
+            middle += ["-S", "-emit-llvm", str(listing), "-o", str(listing)]
+            run(middle, timeout_s=SECOND_TIMEOUT_S)
+        listing.write_text(widen(listing.read_text()))
+        if run(second, timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+            return 0, ""
+    listing.write_text("")
+    status, said = run(second)
+    listing.write_text(_NOT_READ)
+    return status, said
+
+
+def compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile the sanitizing build's listing with what each access is asked in its place.
+
+    The listing is optimised a second time, once all that a kernel calls is part of it, and again
+    while that shows more accesses to be a thread's own business.
+    """
+    listing = source.with_suffix(".ll")
+    middle = ["clang", "-x", "ir", *target_flags(), *JOINED_FLAGS]
+    middle += ["-S", "-emit-llvm", str(listing), "-o", str(listing)]
+    last = ["clang", "-x", "ir", *target_flags(), *WIDENED_FLAGS]
+    last += ["-c", str(listing), "-o", str(built)]
+    first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
+    if run(first, timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+        text, before = without_own_marks(prepare(listing.read_text())), ""
+        for _ in range(_MOST_TURNS):
+            listing.write_text(text)
+            if text == before or run(middle, timeout_s=SECOND_TIMEOUT_S)[0] != 0:
+                break
+            before = listing.read_text()
+            text = without_own_marks(before)
+        listing.write_text(widen(without_promises(text), vets=True))
+        if run(last, timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+            return 0, ""
+    listing.write_text("")
+    status, said = run(last)
+    listing.write_text(_NOT_READ)
+    return status, said
+
+
+def _metered(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile by way of the optimised listing, with its back edges counted."""
+    listing = source.with_suffix(".ll")
+    status, said = run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
+    if status != 0:
+        return status, said
+    listing.write_text(metered(listing.read_text(), is_linux=sys.platform == "linux"))
+    last = ["clang", "-x", "ir", *target_flags(), *METERED_FLAGS]
+    return run([*last, "-c", str(listing), "-o", str(built)])
+
+
+@dataclass
+class Watching:
+    """Compiles by way of a listing whose conditions are watched."""
+
+    unit: Unit
+    conditions: tuple[Site, ...] = ()
+
+    def compile(self, command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+        """Compile; what fails here has been compiled before in the plain way."""
+        listing = source.with_suffix(".ll")
+        first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
+        status, said = run(first)
+        if status != 0:
+            return status, said
+        watched = watch(listing.read_text(), _descriptions(self.unit))
+        self.conditions = watched.sites
+        listing.write_text(watched.text)
+        last = ["clang", "-x", "ir", *target_flags(), *WATCHED_FLAGS, "-Wno-pass-failed"]
+        return run([*last, "-c", str(listing), "-o", str(built)])
+
+
+def _descriptions(unit: Unit) -> dict[str, list[int]]:
+    """Return by kernel which of its buffers hold shapes and strides alone."""
+    return {
+        kernel: [p.slot for p in parameters if p.slot >= 0 and _DESCRIPTION.fullmatch(p.name)]
+        for kernel, parameters in unit.kernels.items()
+    }
+
+
+_COMMANDS: dict[Variant, Command] = {
+    "plain": _plain,
+    "wide": _wide,
+    "vet": compile_vetting,
+    "metered": _metered,
+}
+"""How the builds that are more than one call of clang are made."""
