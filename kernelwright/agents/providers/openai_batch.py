@@ -59,7 +59,7 @@ class OpenAIBatchClient(OpenAIResponsesClient):
             raise self._refused(answer.status_code, _said(answer.body), in_use, {})
         gathered = GatheredResponse(limits)
         # Unchecked, as the SDK takes a stream: servers leave out details that it calls required.
-        gathered.take(Response.construct(**answer.body))
+        gathered.take(Response.construct(None, **answer.body))
         return gathered.reply(self.name, is_record=shape is not None)
 
     async def submit(self, requests: Mapping[str, ResponseCreateParamsBase]) -> str:

@@ -102,14 +102,14 @@ def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
     models are trained on and their servers ought to have read: `name` with `arguments` or
     `parameters`, in `function` or in a list, too. What is written twice is one call.
     """
-    found = (
+    found = [
         [call for piece in pieces for call in _calls_in_piece(piece)] for pieces in _cuts(text)
-    )
+    ]
     # The whole text, its fences and its objects are cuts of the same calls.
-    calls = dict.fromkeys(max(found, key=len))
+    fullest = max(found, key=len)
     return tuple(
         ToolCall(id=f"text_{place}", name=name, arguments=arguments)
-        for place, (name, arguments) in enumerate(calls)
+        for place, (name, arguments) in enumerate(dict.fromkeys(fullest))
     )
 
 
