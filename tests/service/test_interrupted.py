@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
-from kernelwright.campaign.event import CandidateJudged
+from kernelwright.campaign.event import CandidateJudged, CandidateProposed
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.resuming import to_resume
 from kernelwright.campaign.history.run_state import state_of
@@ -24,12 +24,18 @@ from tests.campaign.scripted import ScriptedJudge, subjects, team
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[KernelStore, SearchReport]:
-    """Stop a search of two functions at its first verdict."""
+    """Stop a search of two functions at the first verdict that leaves candidates begun."""
     store = KernelStore(str(tmp_path_factory.mktemp("stopped") / "kernels.db"))
 
+    begun: list[Event] = []
+
     def stop(event: Event) -> None:
-        if isinstance(event, CandidateJudged):
-            engine.stop()
+        if isinstance(event, CandidateProposed):
+            begun.append(event)
+        elif isinstance(event, CandidateJudged):
+            begun.pop()
+            if begun:
+                engine.stop()
 
     engine = Engine(store, SearchSpec(jobs=1), team(), ScriptedJudge, RunSettings(listen=stop))
     return store, engine.run(capture_subjects(subjects()))
