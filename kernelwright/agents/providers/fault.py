@@ -139,7 +139,7 @@ def kind_of_status(status: int, message: str) -> FaultKind:
     if status in (401, 403):
         return FaultKind.BAD_KEY if status == 401 else FaultKind.FORBIDDEN
     if status == 404:
-        return FaultKind.UNKNOWN_MODEL
+        return FaultKind.UNKNOWN_MODEL if "model" in words else FaultKind.NO_API
     if status == 413 or (status == 400 and any(word in words for word in _OVERFLOW_WORDS)):
         return FaultKind.CONTEXT_OVERFLOW
     if status == 400 and any(word in words for word in _FILTER_WORDS):
