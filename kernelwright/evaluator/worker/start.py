@@ -7,6 +7,7 @@ import mlx.core as mx
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.worker.cache import shared_cache
+from kernelwright.evaluator.worker.own_code import check_own_code
 from kernelwright.evaluator.worker.process import Limits, Means, Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Forget, Open, Prime
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceInfo
@@ -129,6 +130,7 @@ def fill_cache(
 
 
 def _open(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
+    check_own_code()
     try:
         worker = Worker(_SERVICE, limits)
         reply = worker.call(request, _OPEN_TIMEOUT_S)
