@@ -58,7 +58,7 @@ def _cells(line: LevelScore) -> list[Text]:
         _figure(line.times_floor),
         _figure(line.offline_times_floor),
         f"{line.tokens:,}" if line.tokens else "–",
-        f"{line.dollars:.2f}" if line.tokens else "–",
+        f"{line.dollars:.4f}" if line.tokens else "–",
         f"{line.minutes:.1f}",
     )
     return [Text(cell, style="" if is_sum else "quiet") for cell in cells]
