@@ -72,6 +72,7 @@ SINGLE_OPS = {
     "evaluator/oracle/zero_signs.py": "max min select",
     "evaluator/speed/mlx_fast.py": "cast",
     "evaluator/speed/roofline.py": "as_strided attention broadcast convolution select",
+    "metal/perf/work.py": "divide",
     "runtime/models/choosing.py": "attention",
 }
 """The ops that other rooms may name one by one: for a rule of their arithmetic, or of how they

@@ -56,7 +56,7 @@ def test_a_page_replaces_pages_and_nothing_else(tmp_path: Path) -> None:
 def test_an_error_that_nobody_expected_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail() -> None:
+    def fail(obj: object) -> None:
         raise ZeroDivisionError("[bold]by zero\nand more")
 
     monkeypatch.setattr("kernelwright.service.commands.app", fail)

@@ -48,7 +48,9 @@ def _mean(expected: Array, type_: TensorType) -> Array:
         part = flat[start : start + _PART_ELEMENTS].astype(number, copy=False)
         is_finite = np.isfinite(part)
         finite = part if is_finite.all() else part[is_finite]
-        return finite.sum(), finite.size
+        # Asked in every thread: NumPy keeps what it ignores for each of them.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite.sum(), finite.size
 
     with np.errstate(over="ignore", invalid="ignore"):
         sums = in_parts(add_up, range(0, flat.size, _PART_ELEMENTS))

@@ -20,7 +20,6 @@ from kernelwright.ir.ops import Domain as Needed
 from kernelwright.ir.ops import Kind, op_named
 
 _BOUNDS = ("maximum", "minimum")
-_LOGARITHMS = ("log", "log2", "log10")
 _MOST_LANDMARKS = 8
 _FARTHEST_LANDMARK = 1e6
 """What masks are compared with, as -1e9, drowns whatever else is added up."""
@@ -228,7 +227,7 @@ def _needs_positive(graph: Graph, node: Node) -> bool:
 def _is_share(graph: Graph, node: Node) -> bool:
     """Say whether a node takes a logarithm whose negative must be positive, as Gumbel noise is."""
     found = _behind_sums(graph, node)
-    if found is None or found.op not in _LOGARITHMS:
+    if found is None or not _needs_positive(graph, found):
         return False
     return any(
         negated.op == "negative"

@@ -11,7 +11,6 @@ from kernelwright.metal.family.classify import classify
 
 _TRANSCENDENTAL_FLOPS = 8
 """What `Op.flops` counts for one, at least."""
-_ON_SPECIAL_UNITS = frozenset({"divide", "sqrt", "rsqrt"})
 _TWICE_REDUCED = frozenset({"softmax", "logsumexp"})
 """Ops that need the maximum before the sum."""
 
@@ -135,4 +134,4 @@ def _calls(graph: Graph, indices: Collection[int]) -> list[tuple[Op, Call]]:
 
 
 def _is_special(op: Op) -> bool:
-    return op.flops_per_element >= _TRANSCENDENTAL_FLOPS or op.name in _ON_SPECIAL_UNITS
+    return op.flops_per_element >= _TRANSCENDENTAL_FLOPS or op.name == "divide"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from kernelwright.metal.device.simulator.branches.backward_slice import BackwardSlice
 from kernelwright.metal.device.simulator.branches.decision import NONZERO, ORDER, with_comparisons
@@ -21,6 +22,7 @@ from kernelwright.metal.device.simulator.branches.predicate import (
     kind_of,
 )
 from kernelwright.metal.device.simulator.branches.taint import Taint
+from kernelwright.metal.device.simulator.toolchain import INCLUDE
 from kernelwright.metal.diagnostic import Record
 
 SEEN, FORCED, COMPARED = "kw_condition_seen", "kw_condition_forced", "kw_condition_compared"
@@ -34,6 +36,8 @@ _ARITHMETIC = re.compile(
     r"(?:scalar_math|scalar|fast_math|metal_math|metal_simdgroup\w*|metal_atomic|abi)(?:\.h)?$"
 )
 """Files of Metal's library whose conditions are how a function is computed."""
+_BOUND = re.compile(r"\bbounded\(x, (-?[\d.]+)f, (-?[\d.]+)f\)")
+"""How the library keeps an argument within the range of its exponentials."""
 _DISTANCE = "@llvm.fabs.f64"
 _SIGNED, _UNSIGNED = "sitofp", "uitofp"
 
@@ -176,6 +180,8 @@ class _Writer:
         found = COMPARISON.match(instruction.text)
         kind = kind_of(instruction)
         constant = found[5] if found and found[5][0] not in "%@" else ""
+        if not chain and _is_library_bound(function, instruction, kind, constant):
+            return None
         key: object = (chain, kind, constant)
         if own is None or not chain[0].line:
             key = (function.name, instruction.result)
@@ -236,6 +242,30 @@ class _Writer:
         if not any(line.startswith("declare") and f"{_DISTANCE}(" in line for line in self._lines):
             written.append(f"declare double {_DISTANCE}(double)")
         return "\n".join((*written, ""))
+
+
+def _is_library_bound(
+    function: Function, instruction: Instruction, kind: str, constant: str
+) -> bool:
+    """Say whether a comparison without a place bounds the argument of an exponential.
+
+    What a loop does not change is moved before it, and loses its place in the library.
+    """
+    if (kind, constant) not in _library_bounds():
+        return False
+    bounds = f"select i1 {instruction.result}, float {constant}, float "
+    return any(bounds in other.text for other in function.instructions)
+
+
+@cache
+def _library_bounds() -> frozenset[tuple[str, str]]:
+    """Return the comparisons that bound arguments in Metal's library, as a listing writes them."""
+    text = (INCLUDE / "kw" / "scalar_math.h").read_text(encoding="utf-8")
+    return frozenset(
+        (kind, f"{float(bound):e}")
+        for pair in _BOUND.findall(text)
+        for kind, bound in zip(("fcmp olt", "fcmp ogt"), pair, strict=True)
+    )
 
 
 def _is_condition(instruction: Instruction) -> bool:
