@@ -8,10 +8,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import kernelwright
 from kernelwright.errors import DeviceError
 
-_FOLDER = Path(kernelwright.__file__).parent
+_FOLDER = Path(__file__).parents[2]
 _CODE = (".py", ".h", ".cpp")
 Stamps = dict[str, tuple[int, int]]
 """When each file was changed, in nanoseconds, and its bytes, by its path."""
