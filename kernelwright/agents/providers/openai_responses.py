@@ -180,7 +180,10 @@ class GatheredResponse:
     def add(self, event: ResponseStreamEvent) -> None:
         """Take in an event of the stream."""
         self._has_begun = True
-        if event.type in ("response.completed", "response.incomplete", "response.failed"):
+        if event.type == "response.failed":
+            # By its event: other servers than OpenAI's leave the status out.
+            raise _fault_of(event.response)
+        if event.type in ("response.completed", "response.incomplete"):
             self.take(event.response)
         elif event.type == "error":
             raise Fault(FaultKind.DROPPED, event.message)
