@@ -30,7 +30,8 @@ from tests.agents.loopback.partner import QUICK
 from tests.agents.loopback.server import LoopbackServer
 
 MODEL = f"anthropic:{NAME}"
-TASKS = bench_tasks(("heat_plane",))
+# Templates leave room above its floor: where they reach it, no model is asked.
+TASKS = bench_tasks(("response_norm",))
 
 
 def yardstick(
