@@ -95,11 +95,12 @@ class Installation:
     ) -> object:
         """Answer a call of the model; one of a new kind is looked at part by part."""
         self.calls += 1
-        if self._idle == (self.epoch, self.server.generation()):
+        generation = self.server.generation()
+        if self._idle == (self.epoch, generation):
             return own_method(module, "__call__")(module, *args, **kwargs)
         key = call_key(args, kwargs)
         is_decided = self._decided.get(key) == self.epoch
-        is_current = is_decided and self._generation == self.server.generation()
+        is_current = is_decided and self._generation == generation
         # What runs no kernels is the model's own code, whatever that reads by now.
         if is_current and (not self._serves or self._holds()):
             if self._trials:
