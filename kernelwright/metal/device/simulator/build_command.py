@@ -44,6 +44,30 @@ def command_of(variant: Variant) -> Command:
     return _COMMANDS.get(variant, _compile)
 
 
+def _listed(command: Sequence[str], source: Path, listing: Path) -> list[str]:
+    """Return the call that writes a source's listing."""
+    return [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
+
+
+def _relisted(listing: Path, options: Sequence[str]) -> list[str]:
+    """Return the call that optimises a listing in its place."""
+    command = ["clang", "-x", "ir", *target_flags(), *options]
+    return _listed(command, listing, listing)
+
+
+def _from_listing(listing: Path, options: Sequence[str], built: Path) -> list[str]:
+    """Return the call that compiles a listing."""
+    return ["clang", "-x", "ir", *target_flags(), *options, "-c", str(listing), "-o", str(built)]
+
+
+def _without_entries(listing: Path, built: Path) -> tuple[int, str]:
+    """Make an object without kernels, and leave the reason in the listing's place."""
+    listing.write_text("")
+    status, said = run(_from_listing(listing, WIDENED_FLAGS, built))
+    listing.write_text(_NOT_READ)
+    return status, said
+
+
 def _compile(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     return run([*command, "-c", str(source), "-o", str(built)])
 
@@ -53,7 +77,7 @@ def _plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]
     status, said = _compile(command, source, built)
     if status == 0 and may_be_spoilt(built.read_bytes()):
         listing = source.with_suffix(".ll")
-        run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
+        run(_listed(command, source, listing))
         if is_spoilt(listing.read_text()):
             return _compile([*command, *SCALAR_FLAGS], source, built)
     return status, said
@@ -65,21 +89,13 @@ def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     What fails here has been compiled before in the plain way, which then goes on to serve.
     """
     listing = source.with_suffix(".ll")
-    second = ["clang", "-x", "ir", *target_flags(), *WIDENED_FLAGS]
-    second += ["-c", str(listing), "-o", str(built)]
-    first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
-    if run(first, timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+    if run(_listed(command, source, listing), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
         if _ARRAY in listing.read_text():
-            middle = ["clang", "-x", "ir", *target_flags(), *SETTLED_FLAGS]
-            middle += ["-S", "-emit-llvm", str(listing), "-o", str(listing)]
-            run(middle, timeout_s=SECOND_TIMEOUT_S)
+            run(_relisted(listing, SETTLED_FLAGS), timeout_s=SECOND_TIMEOUT_S)
         listing.write_text(widen(listing.read_text()))
-        if run(second, timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+        if run(_from_listing(listing, WIDENED_FLAGS, built), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
             return 0, ""
-    listing.write_text("")
-    status, said = run(second)
-    listing.write_text(_NOT_READ)
-    return status, said
+    return _without_entries(listing, built)
 
 
 def compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -89,12 +105,8 @@ def compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[
     while that shows more accesses to be a thread's own business.
     """
     listing = source.with_suffix(".ll")
-    middle = ["clang", "-x", "ir", *target_flags(), *JOINED_FLAGS]
-    middle += ["-S", "-emit-llvm", str(listing), "-o", str(listing)]
-    last = ["clang", "-x", "ir", *target_flags(), *WIDENED_FLAGS]
-    last += ["-c", str(listing), "-o", str(built)]
-    first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
-    if run(first, timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+    middle = _relisted(listing, JOINED_FLAGS)
+    if run(_listed(command, source, listing), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
         text, before = without_own_marks(prepare(listing.read_text())), ""
         for _ in range(_MOST_TURNS):
             listing.write_text(text)
@@ -103,23 +115,19 @@ def compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[
             before = listing.read_text()
             text = without_own_marks(before)
         listing.write_text(widen(without_promises(text), vets=True))
-        if run(last, timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+        if run(_from_listing(listing, WIDENED_FLAGS, built), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
             return 0, ""
-    listing.write_text("")
-    status, said = run(last)
-    listing.write_text(_NOT_READ)
-    return status, said
+    return _without_entries(listing, built)
 
 
 def _metered(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     """Compile by way of the optimised listing, with its back edges counted."""
     listing = source.with_suffix(".ll")
-    status, said = run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
+    status, said = run(_listed(command, source, listing))
     if status != 0:
         return status, said
     listing.write_text(metered(listing.read_text(), is_linux=sys.platform == "linux"))
-    last = ["clang", "-x", "ir", *target_flags(), *METERED_FLAGS]
-    return run([*last, "-c", str(listing), "-o", str(built)])
+    return run(_from_listing(listing, METERED_FLAGS, built))
 
 
 @dataclass
@@ -132,15 +140,13 @@ class Watching:
     def compile(self, command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
         """Compile; what fails here has been compiled before in the plain way."""
         listing = source.with_suffix(".ll")
-        first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
-        status, said = run(first)
+        status, said = run(_listed(command, source, listing))
         if status != 0:
             return status, said
         watched = watch(listing.read_text(), _descriptions(self.unit))
         self.conditions = watched.sites
         listing.write_text(watched.text)
-        last = ["clang", "-x", "ir", *target_flags(), *WATCHED_FLAGS, "-Wno-pass-failed"]
-        return run([*last, "-c", str(listing), "-o", str(built)])
+        return run(_from_listing(listing, (*WATCHED_FLAGS, "-Wno-pass-failed"), built))
 
 
 def _descriptions(unit: Unit) -> dict[str, list[int]]:
