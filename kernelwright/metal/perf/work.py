@@ -7,10 +7,9 @@ from typing import Self
 
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.ops import Call, Kind, Op, op_named
+from kernelwright.ir.ops.elementwise import TRANSCENDENTAL_FLOPS
 from kernelwright.metal.family.classify import classify
 
-_TRANSCENDENTAL_FLOPS = 8
-"""What `Op.flops` counts for one, at least."""
 _TWICE_REDUCED = frozenset({"softmax", "logsumexp"})
 """Ops that need the maximum before the sum."""
 
@@ -134,4 +133,4 @@ def _calls(graph: Graph, indices: Collection[int]) -> list[tuple[Op, Call]]:
 
 
 def _is_special(op: Op) -> bool:
-    return op.flops_per_element >= _TRANSCENDENTAL_FLOPS or op.name == "divide"
+    return op.flops_per_element >= TRANSCENDENTAL_FLOPS or op.name == "divide"
