@@ -130,6 +130,8 @@ class BanditStrategy:
 
     def _step(self, play: Play, search: TaskSearch) -> Batch | Done | Wait:
         """Choose a step and take it; those with nothing to offer are passed over."""
+        if self._uses_archive and search.incumbent is not None and not search.proposals():
+            return [search.incumbent]
         if recalled := self._recalled(play, search):
             play.move, play.before = Move(Step.TUNE), best_value(search)
             return take(play, recalled)
@@ -153,7 +155,7 @@ class BanditStrategy:
 
     def _recalled(self, play: Play, search: TaskSearch) -> Batch:
         """Return what won where ops, inputs and chip were the same, at the beginning."""
-        if play.is_recalled or search.proposals():
+        if play.is_recalled or search.candidate_count:
             return []
         play.is_recalled = True
         found = written(play, lambda: tuned_before(search.task, self._device, search.tuned))
@@ -259,7 +261,8 @@ class BanditStrategy:
         if self._free_room(play, search) <= 0:
             steps.discard(Step.TUNE)
         archive = Archive(search.history, slowness_of(search.history))
-        if not self._may_ask(play, search):
+        if not self._may_ask(play, search) or search.incumbent in search.in_flight:
+            # A model goes on from the incumbent, once its verdict is known here.
             steps -= _ASKS_MODEL
         if not archive.islands or self._has_tunables_left(search):
             # What a program left open is tuned before anybody is asked to improve on it.
@@ -302,7 +305,7 @@ class BanditStrategy:
     def _ending(self, search: TaskSearch) -> str:
         """Say why the task is left; empty while it is not."""
         if self._room(search) <= 0:
-            return f"{counted(len(search.proposals()), 'candidate')} tried, as many as asked for"
+            return f"{counted(search.candidate_count, 'candidate')} tried, as many as asked for"
         if search.since_best >= self._spec.patience:
             return f"no gain in the last {counted(search.since_best, 'correct candidate')}"
         return ""
@@ -353,7 +356,7 @@ class BanditStrategy:
         return min(self._room(search), self._spec.batch, share)
 
     def _room(self, search: TaskSearch) -> int:
-        return self._spec.candidates_per_task - len(search.proposals())
+        return self._spec.candidates_per_task - search.candidate_count
 
     @staticmethod
     def _fresh(proposals: Sequence[Proposal], search: TaskSearch) -> Batch:

@@ -64,10 +64,10 @@ class RepairThenWrite:
 
     def next(self, search: TaskSearch) -> list[Proposal] | Done:
         """Return the next batch."""
-        room = self._spec.candidates_per_task - len(search.proposals())
+        room = self._spec.candidates_per_task - search.candidate_count
         if room <= 0:
             return Done(
-                f"{counted(len(search.proposals()), 'candidate')} tried, as many as asked for"
+                f"{counted(search.candidate_count, 'candidate')} tried, as many as asked for"
             )
         if repaired := self._repairs(search, room):
             return repaired

@@ -34,6 +34,8 @@ class TaskSearch:
     signature: str
     tuned: tuple[str, ...] = ()
     """Schedules that won where ops, inputs and chip were the same."""
+    incumbent: Proposal | None = None
+    """The store's champion of this very task when the search began, which models go on from."""
     lag: int = 0
     calls: int = 1
     """How often the searched functions call it."""
@@ -175,6 +177,12 @@ class TaskSearch:
     def proposals(self) -> list[Proposal]:
         """Return everything that was proposed, in order."""
         return [*(attempt.proposal for attempt in self.history), *self.in_flight]
+
+    @property
+    def candidate_count(self) -> int:
+        """How many candidates were proposed; the incumbent was there before, and is none."""
+        known = self.incumbent.program.id if self.incumbent else ""
+        return sum(proposal.program.id != known for proposal in self.proposals())
 
 
 def _is_better(rank: Rank, than: Rank) -> bool:

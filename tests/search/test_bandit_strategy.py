@@ -21,7 +21,16 @@ from kernelwright.search.play import Batch
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Done, Team, Wait
 from kernelwright.search.task_search import TaskSearch
-from tests.agents.loopback.scene import BODY, DEVICE, TASK, attempt, correct, draft, racing
+from tests.agents.loopback.scene import (
+    BODY,
+    DEVICE,
+    FIXED_RACE,
+    TASK,
+    attempt,
+    correct,
+    draft,
+    racing,
+)
 
 SLOW = correct().evaluation.model_copy(update={"predicted_us": 40.0})
 """Right, and far above the floor."""
@@ -320,3 +329,53 @@ def test_models_that_fail_leave_templates_going(wagers: Open) -> None:
     assert isinstance(answer, Done)
     assert answer.reason == "models cannot go on: ZeroDivisionError: a slip"
     assert [a.proposal for a in search.history] == [correct().proposal]
+
+
+@pytest.mark.parametrize(("candidates", "lag"), [(1, 0), (1, 2), (4, 0), (4, 2)])
+def test_a_model_goes_on_from_the_incumbent_which_is_no_candidate(
+    candidates: int, lag: int
+) -> None:
+    incumbent = attempt(draft(FIXED_RACE, "Through a tile."), Status.CORRECT, "right")
+    templates, coder = Templates(), Asked([correct().proposal])
+    spec = SearchSpec(models=("openai:x",), candidates_per_task=candidates)
+    strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
+    search = TaskSearch(TASK, "double", lag=lag, incumbent=incumbent.proposal)
+    assert play_out(strategy, search) == search.candidate_count + 1
+    assert 1 <= search.candidate_count <= candidates
+    assert search.history[0].proposal == incumbent.proposal
+    start, known = coder.starts[0]
+    assert known >= 1
+    assert incumbent.proposal not in [a.proposal for a in start.inspirations]
+
+
+def test_without_an_archive_nobody_goes_on_from_the_incumbent() -> None:
+    templates, coder = Templates(), Asked([])
+    spec = SearchSpec(models=("openai:x",), candidates_per_task=2)
+    team = Team(templates, templates, templates)
+    strategy = BanditStrategy(team, coder, DEVICE, spec, uses_archive=False)
+    incumbent = attempt(draft(FIXED_RACE), Status.CORRECT, "right").proposal
+    search = TaskSearch(TASK, "double", incumbent=incumbent)
+    assert play_out(strategy, search) == search.candidate_count >= 1
+    assert incumbent not in search.proposals()
+
+
+def play_out(strategy: BanditStrategy, search: TaskSearch) -> int:
+    """Find every proposal right and slow, to the end; return how many there were."""
+    while True:
+        search.advance()
+        batch = strategy.next(search)
+        if isinstance(batch, Wait):
+            time.sleep(0.001)
+        elif isinstance(batch, Done):
+            if not search.in_flight:
+                strategy.close()
+                return len(search.history)
+            search.is_draining = True
+        else:
+            search.begin(batch)
+            for proposal in batch:
+                search.judged(
+                    proposal.program.id,
+                    SLOW.model_copy(update={"program": proposal.program.id}),
+                    reused=False,
+                )
