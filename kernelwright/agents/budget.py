@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from kernelwright.agents.cap_text import cap_reached, in_dollars, in_time
 from kernelwright.errors import BudgetError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.plural import counted
@@ -45,14 +46,41 @@ class Caps(Record):
     calls: int | None = None
     seconds: float | None = None
 
-    def exceeded_by(self, cost: Cost) -> str:
-        """Name the first cap that `cost` would exceed, or return nothing."""
-        if self.dollars is not None and cost.dollars > self.dollars:
-            return f"${self.dollars:.2f}"
-        if self.tokens is not None and cost.tokens > self.tokens:
-            return counted(self.tokens, "token")
-        if self.calls is not None and cost.calls > self.calls:
-            return counted(self.calls, "call")
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What each cap allows, in words."""
+        limits = [] if self.dollars is None else [in_dollars(self.dollars)]
+        limits += [] if self.tokens is None else [counted(self.tokens, "token")]
+        limits += [] if self.calls is None else [counted(self.calls, "call")]
+        limits += [] if self.seconds is None else [in_time(self.seconds)]
+        return tuple(limits)
+
+    def are_exceeded_by(self, cost: Cost) -> bool:
+        """Say whether a cost is above any cap."""
+        return bool(self.reached(cost, NOTHING))
+
+    def reached(self, spent: Cost, worst: Cost, *, of: str = "") -> str:
+        """Say which cap a call would exceed at its worst, or return nothing.
+
+        `of` says whose caps they are, where they are not those of the whole run.
+        """
+        total = spent + worst
+        if self.dollars is not None and total.dollars > self.dollars:
+            return cap_reached(
+                in_dollars(self.dollars),
+                of=of,
+                spent=in_dollars(spent.dollars),
+                next_takes=in_dollars(worst.dollars),
+            )
+        if self.tokens is not None and total.tokens > self.tokens:
+            return cap_reached(
+                counted(self.tokens, "token"),
+                of=of,
+                spent=counted(spent.tokens, "token"),
+                next_takes=counted(worst.tokens, "token"),
+            )
+        if self.calls is not None and total.calls > self.calls:
+            return cap_reached(counted(self.calls, "call"), of=of)
         return ""
 
 
@@ -119,7 +147,7 @@ class Budget:
             accounts = self._accounts(task)
             for account in accounts:
                 self._refuse_if_hopeless(account, worst)
-            if any(a.caps.exceeded_by(a.spent + a.reserved + worst) for a in accounts):
+            if any(a.caps.are_exceeded_by(a.spent + a.reserved + worst) for a in accounts):
                 return None
             for account in accounts:
                 account.reserved += worst
@@ -128,7 +156,7 @@ class Budget:
     def has_room(self, worst: Cost, task: str = "") -> bool:
         """Say whether a call fits at its worst, when everything in flight costs nothing."""
         with self._lock:
-            return not any(a.caps.exceeded_by(a.spent + worst) for a in self._accounts(task))
+            return not any(a.caps.are_exceeded_by(a.spent + worst) for a in self._accounts(task))
 
     def settle(self, reservation: Reservation, actual: Cost) -> None:
         """Give the room back and count what the call really took."""
@@ -151,21 +179,12 @@ class Budget:
         return min(limits) if limits else None
 
     def _refuse_if_hopeless(self, account: _Account, worst: Cost) -> None:
-        scope = "campaign" if account is self._whole else "task"
+        of = "" if account is self._whole else "task"
         left_s = account.seconds_left(self.clock())
         if left_s is not None and left_s <= 0:
-            raise BudgetError(
-                f"the {scope}'s {account.caps.seconds:g} s are over; raise the limit to go on."
-            )
-        if cap := account.caps.exceeded_by(account.spent + worst):
-            raise BudgetError(
-                f"the next call could take ${worst.dollars:.4f} and "
-                f"{counted(worst.tokens, 'token')}, and "
-                f"the {scope} spent ${account.spent.dollars:.4f}, "
-                f"{counted(account.spent.tokens, 'token')}, "
-                f"{counted(account.spent.calls, 'call')} of its cap of {cap}; "
-                "raise the cap to go on."
-            )
+            raise BudgetError(f"{cap_reached(in_time(account.caps.seconds or 0.0), of=of)}.")
+        if reached := account.caps.reached(account.spent, worst, of=of):
+            raise BudgetError(f"{reached}.")
 
     def _accounts(self, task: str) -> tuple[_Account, ...]:
         return (self._whole, self._account(task)) if task else (self._whole,)

@@ -131,6 +131,17 @@ class CampaignEnded(Record):
     """True when the device failed; other devices may go on."""
     capped: bool = False
     """True when a cap ended it, with work left for a larger one."""
+    cap: str = ""
+    """Which cap kept models from going on, or ended it; empty where none did."""
+
+    @property
+    def early_words(self) -> str:
+        """Say what kept it from all that it might have tried, and how it goes on; else nothing."""
+        if self.interrupted:
+            return f"{self.reason}; the same command goes on from here"
+        if self.capped:
+            return f"{self.reason}; with a larger cap the same command goes on from here"
+        return self.reason if self.cap else ""
 
 
 Event = (

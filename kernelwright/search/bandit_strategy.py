@@ -151,7 +151,7 @@ class BanditStrategy:
             if batch := self._fresh(self._tuned(play, search), search)[:room]:
                 return take(play, batch)
             play.dry.add(move)
-        return Done("; ".join(filter(None, (ending, play.over))))
+        return Done("; ".join(filter(None, (ending, play.over))), cap=play.cap)
 
     def _recalled(self, play: Play, search: TaskSearch) -> Batch:
         """Return what won where ops, inputs and chip were the same, at the beginning."""
@@ -170,8 +170,8 @@ class BanditStrategy:
             batch = self._fresh(thinking.result(), search)
             self._outages = 0
         except BudgetError as e:
-            play.over = f"{str(e).rstrip('.')} (next would have been: {play.move.step.value})"
-            play.is_capped = True
+            play.cap = str(e).rstrip(".")
+            play.over = f"{play.cap} (next would have been: {play.move.step.value})"
             batch = []
         except OutageError as e:
             self._note_outage(play, e)
@@ -313,7 +313,7 @@ class BanditStrategy:
     def _nothing_left(self, play: Play, search: TaskSearch) -> Done | Wait:
         if play.over:
             reason = "; ".join(filter(None, (play.over, play.fault)))
-            return Done(reason, is_capped=play.is_capped)
+            return Done(reason, cap=play.cap, is_capped=bool(play.cap))
         if self._clock() < self._silent_until_s:
             play.dry = {move for move in play.dry if move.step not in _ASKS_MODEL}
             return Wait()

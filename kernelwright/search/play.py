@@ -43,8 +43,8 @@ class Play:
     """Why templates are tried no more, where writing them failed."""
     is_asked: bool = False
     """True once a model was asked for a program: its plan was paid for, too."""
-    is_capped: bool = False
-    """True when that is for want of money, tokens or time."""
+    cap: str = ""
+    """Which cap is reached, where that is for want of money, tokens, calls or time."""
     is_recalled: bool = False
     """True once the schedules that won before have been proposed."""
     telling: Future[str] | None = None

@@ -45,6 +45,8 @@ class Search:
         self.tasks = tasks
         self.is_capped = False
         """True once a task ended with more to try, which a larger cap would pay for."""
+        self.cap = ""
+        """Which cap kept models from going on first; empty while none did."""
         self._strategy = strategy
         self._device = device
         self._order = order or SecondsToSave()
@@ -136,6 +138,7 @@ class Search:
                 return batch
             if not search.in_flight:
                 self.is_capped |= batch.is_capped
+                self.cap = self.cap or batch.cap
                 self._finish(search, batch.reason)
                 return []
             # What is in flight may be worth a repair, or another schedule.

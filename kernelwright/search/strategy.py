@@ -35,6 +35,8 @@ class Done:
     """Nothing more shall be tried, and why."""
 
     reason: str
+    cap: str = ""
+    """Which cap kept models from going on, in a sentence; empty where none did."""
     is_capped: bool = False
     """True when there is more to try, which a larger cap would pay for."""
 

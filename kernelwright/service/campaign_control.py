@@ -80,6 +80,11 @@ def status(
         )
     else:
         console().print(status_table(states))
+        for found in states:
+            if found.state != "finished" and found.reason:
+                console().print(
+                    Text.assemble((short(found.id), "id"), f" {found.state}: {found.reason}")
+                )
         if command := _next_of(states[0]):
             _print_next(command)
     if not states:

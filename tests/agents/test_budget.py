@@ -1,5 +1,6 @@
 """Caps hold whatever is in flight."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -23,9 +24,18 @@ def test_calls_in_flight_count_at_their_worst() -> None:
 @pytest.mark.parametrize(
     ("caps", "named"),
     [
-        (Caps(dollars=0.5), r"\$0\.50"),
-        (Caps(tokens=1500), "1500 tokens"),
-        (Caps(calls=1), "of its cap of 1 call;"),
+        (
+            Caps(dollars=0.5),
+            "the cap of $0.50 is reached: $0.40 spent so far, and the next call could take $0.40.",
+        ),
+        (
+            Caps(tokens=1500),
+            (
+                "the cap of 1500 tokens is reached: 1000 tokens spent so far, and the next call "
+                "could take 1000 tokens."
+            ),
+        ),
+        (Caps(calls=1), "the cap of 1 call is reached."),
     ],
 )
 def test_a_call_that_cannot_fit_is_refused_with_the_cap(caps: Caps, named: str) -> None:
@@ -33,7 +43,7 @@ def test_a_call_that_cannot_fit_is_refused_with_the_cap(caps: Caps, named: str) 
     held = budget.reserve(CALL)
     assert held is not None
     budget.settle(held, CALL)
-    with pytest.raises(BudgetError, match=named):
+    with pytest.raises(BudgetError, match=f"^{re.escape(named)}$"):
         budget.reserve(CALL)
 
 
@@ -43,7 +53,7 @@ def test_each_task_has_caps_of_its_own() -> None:
     assert held is not None
     budget.settle(held, CALL)
     assert budget.reserve(CALL, "b") is not None
-    with pytest.raises(BudgetError, match="the task spent"):
+    with pytest.raises(BudgetError, match="the task's cap of 1 call is reached"):
         budget.reserve(CALL, "a")
 
 
@@ -53,7 +63,7 @@ def test_time_is_a_cap_too() -> None:
     now[0] = 150.0
     assert budget.seconds_left() == pytest.approx(10)
     now[0] = 160.0
-    with pytest.raises(BudgetError, match="60 s are over"):
+    with pytest.raises(BudgetError, match="the cap of 1 min is reached"):
         budget.reserve(CALL)
 
 

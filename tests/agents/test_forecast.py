@@ -28,7 +28,7 @@ def test_what_one_task_may_take_is_said_too() -> None:
     spec = SearchSpec(models=("openai:gpt-5",), caps=caps, task_caps=task_caps)
     expected = forecast([TASK.graph], spec)
     assert expected is not None
-    assert expected.cap == "never more than $2.00, 5 calls a task, 90 s a task"
+    assert expected.cap == "never more than $2.00, 5 calls a task, 1 min 30 s a task"
 
 
 def test_a_price_of_ones_own_counts() -> None:

@@ -137,7 +137,7 @@ def test_a_task_at_its_own_cap_goes_on_with_what_costs_nothing(
         url = server.base_url("openai")
         report = search(store, judge, "openai:gpt-5", url, caps, task_caps=Caps(calls=2))
     assert len(calls_of(store)) == 2
-    assert "the task spent" in report.tasks[0].reason
+    assert "the task's cap of 2 calls is reached" in report.tasks[0].reason
     assert report.tasks[0].champion_id is not None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.agents.budget import Cost
+from kernelwright.agents.cap_text import cap_reached
 from kernelwright.agents.message import Prompt, Purpose, Reply, ToolCall, ToolResult, Turn
 from kernelwright.agents.providers.fault import ReplyError
 from kernelwright.agents.session.async_bridge import AsyncBridge
@@ -11,6 +12,7 @@ from kernelwright.agents.session.parse import tool_calls_in
 from kernelwright.agents.session.tools.draft_book import NamedDraft
 from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
 from kernelwright.agents.session.transcript import Ending
+from kernelwright.plural import counted
 
 _NUDGE = (
     "Nothing was called. Use a tool, or write one JSON object in a fence: "
@@ -85,7 +87,8 @@ class Session:
         cost, seconds = Cost(), 0.0
         while not self.ended:
             if self._turns >= self.toolbox.caps.turns:
-                self.ended = f"{self._turns} turns are used up"
+                most = counted(self.toolbox.caps.turns, "turn")
+                self.ended = cap_reached(most, of="conversation")
                 break
             try:
                 timed = self.bridge.turn(self.prompt, self.purpose)

@@ -134,7 +134,7 @@ class Engine:
                     executor,
                 )
                 reason = self._run(scheduler, executor)
-            ended = self._end(reason, is_capped=scheduler.is_capped)
+            ended = self._end(reason, is_capped=scheduler.is_capped, cap=scheduler.cap)
         # A run that was cut short did not confirm what an earlier one had won.
         unwon = [p.task.fingerprint for p in searches if p.champion is None]
         known = leaders(self._store, unwon, executor.info)
@@ -239,7 +239,7 @@ class Engine:
             when_lost=lambda: self._control.stop(_LOST),
         )
 
-    def _end(self, reason: str, *, is_capped: bool) -> CampaignEnded:
+    def _end(self, reason: str, *, is_capped: bool, cap: str) -> CampaignEnded:
         is_cut_short = self._control.is_cut_short
         state: CampaignState = "interrupted" if is_cut_short else "finished"
         if is_capped and not is_cut_short:
@@ -251,6 +251,7 @@ class Engine:
             interrupted=is_cut_short,
             parked=bool(self._control.parked),
             capped=state == "capped",
+            cap=cap,
         )
         self._say(ended, log=True)
         return ended

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from kernelwright.agents.cap_text import cap_reached, in_time
 from kernelwright.campaign.event import CampaignHeldUp, Event
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.errors import BlockedError
@@ -73,7 +74,7 @@ class RunControl:
         if self.parked:
             return self.parked
         if self.is_out_of_time:
-            return f"the {self._seconds:g} s that were allowed are over"
+            return cap_reached(in_time(self._seconds or 0.0))
         return None
 
     @property

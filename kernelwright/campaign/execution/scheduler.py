@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import timedelta
 
+from kernelwright.agents.cap_text import cap_reached
 from kernelwright.campaign.execution.candidate_queue import Queue, Work
 from kernelwright.campaign.execution.crash_quarantine import (
     CrashQuarantine,
@@ -20,7 +21,6 @@ from kernelwright.search.search import Search, Suggestion
 from kernelwright.search.spec import SearchSpec
 
 _POLL_S = 0.1
-_CAPPED = "what the models were allowed is spent; without them every task is done"
 
 
 class Scheduler:
@@ -47,14 +47,19 @@ class Scheduler:
         self._used = used
         self._queue = Queue(quarantine.holds)
         self._running: dict[Future[JobVerdict], Work] = {}
-        self._met_a_cap = False
+        self._halting_cap = ""
         self.evaluated = 0
         """Candidates that were evaluated, each counted once."""
 
     @property
     def is_capped(self) -> bool:
         """True when a cap ended it, or a task of it, with work left."""
-        return self._met_a_cap or self._search.is_capped
+        return bool(self._halting_cap) or self._search.is_capped
+
+    @property
+    def cap(self) -> str:
+        """Which cap ended it, or kept models from going on, in a sentence; else nothing."""
+        return self._halting_cap or self._search.cap
 
     def run(self) -> str:
         """Search to the end; return why it ended.
@@ -81,7 +86,7 @@ class Scheduler:
                         continue
                     if self._control.parked:
                         self._think_ahead()
-                    return reason or (_CAPPED if self.is_capped else "every task is done")
+                    return reason or self._ending
                 if not len(self._queue):
                     self._begin_suspect()
             if self._control.is_out_of_patience:
@@ -90,18 +95,28 @@ class Scheduler:
                 return reason or "interrupted"
             self._collect_what_ended()
 
+    @property
+    def _ending(self) -> str:
+        """Say why it ends where nothing halted it; a cap that models met is named."""
+        cap = self._search.cap
+        if self._search.is_capped:
+            return cap
+        done = "every task is done"
+        return f"{done}, and models were asked no more: {cap}" if cap else done
+
     def _is_to_wait(self, reason: str | None) -> bool:
         return self._control.is_held or (reason is None and self._search.is_pending)
 
     def _halted(self) -> str | None:
         """Say why nothing new may begin, None while it may."""
         if (reason := self._control.reason) is not None:
-            self._met_a_cap |= self._control.is_out_of_time
+            if self._control.is_out_of_time:
+                self._halting_cap = reason
             return reason
         used = self._used + self.evaluated + self._executor.tool_evaluations
         if self._spec.evaluations is not None and used >= self._spec.evaluations:
-            self._met_a_cap = True
-            return f"the cap of {counted(self._spec.evaluations, 'evaluation')} is reached"
+            self._halting_cap = cap_reached(counted(self._spec.evaluations, "evaluation"))
+            return self._halting_cap
         return None
 
     def _refill(self) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from kernelwright.campaign.event import CampaignEnded
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, is_paused
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import is_alive, shown_id
@@ -32,6 +33,8 @@ class RunState(Record):
     """At most, as caps count: a call whose reply never came whole may cost its worst case."""
     known_dollars: float
     """Of whole replies alone."""
+    reason: str = ""
+    """Why it ended, as the report says it; empty while it goes on."""
 
 
 def state_of(store: KernelStore, run: Campaign) -> RunState:
@@ -50,7 +53,14 @@ def state_of(store: KernelStore, run: Campaign) -> RunState:
         seconds=sum(lasted_s(store, r) for r in runs),
         dollars=totals.spend.dollars,
         known_dollars=totals.spend.known_dollars,
+        reason=reason_of(store, run),
     )
+
+
+def reason_of(store: KernelStore, run: Campaign) -> str:
+    """Return why a run ended, empty where it goes on or its process was killed."""
+    ended = store.events(run.id, kinds=(CampaignEnded.__name__,))
+    return ended[-1].read(CampaignEnded).reason if ended else ""
 
 
 def not_running(run: Campaign) -> str:

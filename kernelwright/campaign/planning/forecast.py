@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator
 
-from kernelwright.agents.budget import Caps
 from kernelwright.agents.providers.price import PriceTable
 from kernelwright.agents.roles.coder_prompt import Brief, coder_prompt
 from kernelwright.agents.roles.planner import planner_prompt
@@ -135,13 +134,5 @@ def _usage(prompt_bytes: int, output_tokens: int, *, is_cached: bool = False) ->
 
 
 def _cap(spec: SearchSpec) -> str:
-    parts = _limits(spec.caps) + [f"{limit} a task" for limit in _limits(spec.task_caps)]
+    parts = [*spec.caps.limits, *(f"{limit} a task" for limit in spec.task_caps.limits)]
     return f"never more than {', '.join(parts)}" if parts else "without a cap, see --budget"
-
-
-def _limits(caps: Caps) -> list[str]:
-    limits = [] if caps.dollars is None else [f"${caps.dollars:.2f}"]
-    limits += [] if caps.tokens is None else [counted(caps.tokens, "token")]
-    limits += [] if caps.calls is None else [counted(caps.calls, "call")]
-    limits += [] if caps.seconds is None else [f"{caps.seconds:g} s"]
-    return limits

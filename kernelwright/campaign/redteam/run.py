@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from kernelwright.agents.budget import Budget
+from kernelwright.agents.cap_text import cap_reached, in_time
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.roles.attacker import Attack, ModelAttacker, TriedAttack
 from kernelwright.agents.session import AsyncBridge, ChatSettings, ModelSpec, open_model
@@ -155,7 +156,7 @@ class _Night:
     def _check_time(self) -> None:
         limit = self.spec.seconds
         if limit is not None and self._elapsed_s() > limit:
-            raise _OutOfTimeError(f"the {limit:g} s are over; raise the limit to go on.")
+            raise _OutOfTimeError(f"{cap_reached(in_time(limit))}.")
 
     def _attacks(
         self, target: Target, found: Evaluation, attacker: ModelAttacker | None

@@ -109,7 +109,8 @@ def advice(report: CampaignReport) -> str:
         return "Wait: the night goes on."
     if report.state != "finished":
         why = report.reason or report.state
-        how = "; type the same search again" if report.kind == "search" else ""
+        cap = " with a larger cap" if report.state == "capped" else ""
+        how = f"; type the same search again{cap}" if report.kind == "search" else ""
         return f"Go on: it ended early ({why}), and nothing is lost{how}."
     if hopeless:
         return f"Read the failures of {_listed(hopeless)}: not one candidate was right."
@@ -138,7 +139,10 @@ def _commands(report: CampaignReport) -> tuple[tuple[str, str], ...]:
     if report.state in ("running", "paused"):
         commands.append((f"kernelwright campaign watch {short}", "follow it: this is no end yet"))
     elif report.state != "finished" and report.kind == "campaign":
-        commands.append((f"kernelwright campaign resume {short}", "go on where it ended"))
+        is_capped = report.state == "capped"
+        larger = "; give a larger --dollars, --tokens, --calls, --evaluations or --hours"
+        words = f"go on where it ended{larger if is_capped else ''}"
+        commands.append((f"kernelwright campaign resume {short}", words))
     if any(f.gain and f.gain.beats_mlx for f in report.functions):
         words = "take the functions that gain into a project"
         commands.append((f"kernelwright export --campaign {short} -o vendored/", words))

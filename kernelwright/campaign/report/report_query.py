@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused, TaskEnded
+from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, TaskEnded
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import shown_id
-from kernelwright.campaign.history.run_state import RIGHT, word_for
+from kernelwright.campaign.history.run_state import RIGHT, reason_of, word_for
 from kernelwright.campaign.planning.whole_function import whole_gain
 from kernelwright.campaign.report.campaign_report import (
     CampaignReport,
@@ -46,14 +46,13 @@ def report_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -
         _task(task, found.get(id_), gains.get(id_), points.get(id_, ()), lost.get(id_))
         for id_, task in tasks.items()
     )
-    ended = store.events(campaign.id, kinds=(CampaignEnded.__name__,))
     refusals = store.events(campaign.id, kinds=(FunctionRefused.__name__,))
     return CampaignReport(
         campaign_id=shown_id(campaign),
         name=campaign.name,
         kind="campaign" if campaign_spec_of(campaign) else "search",
         state=word_for(store, campaign),
-        reason=ended[-1].read(CampaignEnded).reason if ended else "",
+        reason=reason_of(store, campaign),
         runs=len(runs),
         seconds=sum(lasted_s(store, run) for run in runs),
         environment=campaign.environment,

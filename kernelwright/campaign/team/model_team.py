@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kernelwright.agents.budget import Budget
+from kernelwright.agents.cap_text import cap_reached
 from kernelwright.agents.roles.coder import CoderOptions, ModelCoder, no_lessons
 from kernelwright.agents.roles.planner import ModelPlanner
 from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
@@ -32,6 +33,7 @@ from kernelwright.campaign.history.ledger import (
 from kernelwright.campaign.team.lesson_book import Experience
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.campaign.team.workbench import ExecutorWorkbench
+from kernelwright.plural import counted
 from kernelwright.search.bandit import ModelOffer
 from kernelwright.search.bandit_strategy import BanditStrategy
 from kernelwright.search.spec import SearchSpec
@@ -152,7 +154,7 @@ class _ModelTeamFactory:
             team,
             ModelCoder(
                 board,
-                ExecutorWorkbench(executor, self._store, self._is_used_up),
+                ExecutorWorkbench(executor, self._store, self._cap),
                 experience if options.archive else no_lessons,
                 strategies,
                 CoderOptions(
@@ -180,11 +182,12 @@ class _ModelTeamFactory:
             offers.append(ModelOffer(name, dollars))
         return tuple(offers)
 
-    def _is_used_up(self) -> bool:
-        """Say whether the search has used up the evaluations that it was allowed."""
-        if self._spec.evaluations is None or self._executor is None:
-            return False
-        return self._executor.evaluations >= self._spec.evaluations
+    def _cap(self) -> str:
+        """Say that the cap on evaluations is reached; nothing while it is not."""
+        most = self._spec.evaluations
+        if most is None or self._executor is None or self._executor.evaluations < most:
+            return ""
+        return cap_reached(counted(most, "evaluation"))
 
     def _remark(self, sentence: str) -> None:
         """Tell people and the campaign's log, once; called from the threads that ask."""

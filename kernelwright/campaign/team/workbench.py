@@ -23,12 +23,11 @@ class ExecutorWorkbench:
     Every evaluation counts against the campaign's cap on evaluations, as a candidate's does.
     """
 
-    def __init__(
-        self, executor: Executor, store: KernelStore, is_used_up: Callable[[], bool]
-    ) -> None:
+    def __init__(self, executor: Executor, store: KernelStore, cap: Callable[[], str]) -> None:
+        """Take where programs are judged, and what says that no more may be."""
         self._executor = executor
         self._store = store
-        self._is_used_up = is_used_up
+        self._cap = cap
         self._turn = threading.Lock()
 
     @property
@@ -44,8 +43,8 @@ class ExecutorWorkbench:
             DeviceError: the device failed through every pause.
         """
         with self._turn:
-            if self._is_used_up():
-                raise BudgetError("the evaluations that the search was allowed are done.")
+            if reached := self._cap():
+                raise BudgetError(f"{reached}.")
             return self._executor.try_out(task, program)
 
     def siblings(self, task: Task) -> Sequence[Sibling]:

@@ -212,6 +212,8 @@ def result_html(result: SearchResult) -> str:
     )
     if result.interrupted:
         head += "; interrupted, the same search goes on from here"
+    elif words := report.ended.early_words:
+        head += f"; {words}"
     parts = [line_html(head)]
     if rows := [_cells(task) for task in report.tasks]:
         parts.append(table_html(_HEADS, rows))

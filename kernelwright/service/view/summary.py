@@ -153,9 +153,8 @@ def _notes(report: SearchReport) -> Iterator[tuple[str, Text]]:
         yield "refused", Text(f"{refused.function}: {refused.reason}", style="warn")
     if gains := [task.gain for task in report.tasks if task.gain]:
         yield "speedup", Text(speedup_note(gains), style="quiet")
-    if report.ended.interrupted or "allowed" in report.ended.reason:
-        words = f"{report.ended.reason}; the same command goes on from here"
-        yield "ended", Text(words, style="warn")
+    if report.ended.early_words:
+        yield "ended", Text(report.ended.early_words, style="warn")
 
 
 def _failures(report: SearchReport) -> str:

@@ -65,7 +65,7 @@ ENDS: dict[str, tuple[tuple[Response, ...], str]] = {
     "idle": ((IDLE,), "3 turns in a row brought no tool call that can be carried out."),
     "wrong": ((WRONG_CALL,), "3 turns in a row brought no tool call that can be carried out."),
     "done": ((LOOK, DONE), "the model is done: nothing else promises a gain."),
-    "turns": ((LOOK,), "5 turns are used up."),
+    "turns": ((LOOK,), "the conversation's cap of 5 turns is reached."),
     "refused": ((LOOK, Said("No.", stop="refused")), "refused (No); try another model."),
 }
 
@@ -90,7 +90,7 @@ def test_the_last_call_that_cannot_be_carried_out_is_answered_in_the_transcript(
 def test_a_cap_in_the_middle_is_told(judge: Shared) -> None:
     endings, text = held("openai", judge, LOOK, calls=2)
     assert [ending.is_final for ending in endings] == [False]
-    assert re.search(r"^The conversation ended: .* its cap of 2 calls", text, re.MULTILINE)
+    assert re.search(r"^The conversation ended: the cap of 2 calls is reached", text, re.MULTILINE)
 
 
 def test_an_ending_after_which_a_conversation_went_on_is_not_told(judge: Shared) -> None:

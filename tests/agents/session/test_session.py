@@ -260,7 +260,7 @@ def test_a_tasks_caps_hold_in_the_middle_of_its_conversation(
             ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
     spent = talker.budget.spent(TASK.fingerprint)
     assert spent.calls == len(server.requests) <= 5
-    assert not task_caps.exceeded_by(spent)
+    assert not task_caps.are_exceeded_by(spent)
     assert spent.tokens == sum(b.input_tokens + b.output_tokens for b in server.bills)
 
 
@@ -271,7 +271,7 @@ def test_evaluations_are_capped_and_the_model_is_told(wire: str, judge: Shared) 
         options = CoderOptions(tool_caps=ToolCaps(evaluations=1))
         coder = ModelCoder(bridge, bench, options=options)
         assert not coder.write(TASK, DEVICE, (), count=1)
-        assert "evaluations of this conversation are used up" in talker.server.requests[2].text
+        assert "the conversation's cap of" in talker.server.requests[2].text
     assert bench.count == 1
 
 

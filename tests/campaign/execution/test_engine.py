@@ -110,7 +110,8 @@ def test_a_cap_on_evaluations_holds_and_the_next_search_goes_on(store: KernelSto
 def test_a_cap_on_time_ends_the_search(store: KernelStore) -> None:
     report, _, _ = _search(store, SearchSpec(seconds=1e-9))
     assert report.evaluated == 0
-    assert "are over" in report.ended.reason
+    assert report.ended.reason == report.ended.cap
+    assert "is reached" in report.ended.cap
 
 
 def test_stop_records_what_runs_and_begins_nothing_new(store: KernelStore) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from kernelwright.agents.cap_text import cap_reached
 from kernelwright.agents.message import ToolCall, ToolResult
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.dedup import signature
@@ -98,7 +99,8 @@ class Toolbox:
 
     def _check_calls(self) -> None:
         if self.calls > self.caps.calls:
-            raise InputError(f"{self.caps.calls} tool calls are used up: submit or be done.")
+            reached = cap_reached(counted(self.caps.calls, "tool call"), of="conversation")
+            raise InputError(f"{reached}: submit or be done.")
 
     def _action(self, arguments: BaseModel) -> Action:
         """Do what costs nothing, and return what is left to do."""
@@ -123,10 +125,9 @@ class Toolbox:
         if known is not None:
             return known
         if self.evaluations >= self.caps.evaluations:
-            raise BudgetError(
-                f"the {self.caps.evaluations} evaluations of this conversation are used up: submit "
-                "the best draft, or be done."
-            )
+            most = counted(self.caps.evaluations, "evaluation")
+            reached = cap_reached(most, of="conversation")
+            raise BudgetError(f"{reached}: submit the best draft, or be done.")
         self.evaluations += 1
         evaluation = self.workbench.evaluate(self.task, program)
         self._verdicts[program.id] = evaluation
