@@ -102,6 +102,10 @@ class BanditStrategy:
             answer = self._step(play, search)
         return self._told(play, search, answer) if isinstance(answer, Done) else answer
 
+    def leave(self, search: TaskSearch, reason: str) -> None:
+        """Leave the conversations about a task where they stand."""
+        self._coder.leave(search.task, reason)
+
     def _opened(self, task: Task) -> Play:
         play = Play(Bandit(self._offers))
         play.bandit.remember(self._learner.earlier(task))

@@ -34,6 +34,9 @@ class Improver(Protocol):
     def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
         """Tell the last verdicts; return what their author says is worth knowing."""
 
+    def leave(self, task: Task, reason: str) -> None:
+        """Take note that nobody is asked about a task any more, and why; waits for nobody."""
+
 
 class Learner(Protocol):
     """Learns from verdicts what is worth telling; `Experience` is one."""

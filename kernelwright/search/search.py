@@ -156,6 +156,7 @@ class Search:
 
     def _finish(self, search: TaskSearch, reason: str) -> None:
         search.ended, search.reason = True, reason
+        self._strategy.leave(search, reason)
         self._conclude(search)
 
     def _conclude(self, search: TaskSearch) -> None:

@@ -55,6 +55,9 @@ class Strategy(Protocol):
         Never waits for a model: it is called while others evaluate, and says `Wait` instead.
         """
 
+    def leave(self, search: TaskSearch, reason: str) -> None:
+        """Take note that nothing more is asked for a task, and why; waits for nobody."""
+
 
 class RepairThenWrite:
     """Repairs each failure a few times, then asks the coder for more, while that helps."""
@@ -85,6 +88,9 @@ class RepairThenWrite:
         if not search.proposals():
             return Done("no template fits it yet; MLX keeps it")
         return Done("every schedule tried")
+
+    def leave(self, search: TaskSearch, reason: str) -> None:
+        """Do nothing: nobody holds a conversation."""
 
     def _recalled(self, search: TaskSearch) -> list[Proposal]:
         """Return what was tuned before, at the beginning; the coder goes on from there."""

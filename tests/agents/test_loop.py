@@ -12,7 +12,7 @@ from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.agents.session.transcript import transcript_lines
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
-from kernelwright.campaign.event import ModelRemarked
+from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import EvaluatorJudge
 from kernelwright.campaign.history.ledger import conversations_about
@@ -34,6 +34,8 @@ from tests.agents.loopback.partner import NAMES, QUICK
 from tests.agents.loopback.scene import BODY, DONE, TASK, draft, submitted
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response, Script
 from tests.agents.loopback.wire import Calls, Heard, Said
+
+LOOK = Said(calls=(Calls.of("show", what="graph", from_line=1),))
 
 ENDINGS = {
     "right at once": [("One element a thread.", Status.CORRECT)],
@@ -167,29 +169,64 @@ def test_a_model_that_brings_nothing_is_spoken_of_once_and_the_search_goes_on(
     assert len(about) == 1
     assert re.search(words, about[0])
     ended = [line for line in lines if ": conversation " in line]
-    assert bool(ended) == (how == "babbles")
+    held = conversations_about(store, TASK.fingerprint)
+    assert len(ended) == len(held) >= 1
     logged = [e for e in store.events(report.campaign_id) if e.kind == ModelRemarked.__name__]
     assert len(logged) == len(about) + len(ended)
 
 
-def test_a_conversation_that_is_ended_is_told_in_the_output_and_in_the_transcript(
-    store: KernelStore, judge: Shared
-) -> None:
-    def script(request: Heard) -> Response:
-        return whole(request) if role_of(request) == "planner" else Said("I do not know.")
+ENDS: dict[str, tuple[Response, Caps, str]] = {
+    "idle": (
+        Said("I do not know."),
+        Caps(),
+        "3 turns in a row brought no tool call that can be carried out",
+    ),
+    "done": (DONE, Caps(), "the model is done: nothing else promises a gain"),
+    "cap": (LOOK, Caps(calls=3), "the cap of 3 calls is reached"),
+    "refusal": (Said("No.", stop="refused"), Caps(), "openai:gpt-5 refused (No)"),
+    "outage": (Misbehaviour("overloaded"), Caps(), "openai:gpt-5 stayed busy"),
+    "verdict": (submitted(draft(BODY)), Caps(), "its last verdict was told"),
+}
 
-    said = io.StringIO()
-    view = PlainLines(Console(file=said, width=200))
+
+@pytest.mark.parametrize("how", ENDS)
+def test_the_end_of_every_conversation_is_a_line_of_the_output_and_of_the_transcript(
+    store: KernelStore, judge: Shared, how: str
+) -> None:
+    response, caps, words = ENDS[how]
+
+    def script(request: Heard) -> Response:
+        return whole(request) if role_of(request) == "planner" else response
+
+    told: list[Event] = []
     with LoopbackServer(script) as server:
-        search(
-            store, judge, "openai:gpt-5", server.base_url("openai"), candidates=2, listen=view.show
-        )
-    reason = "3 turns in a row brought no tool call that can be carried out."
-    told = f"double_plus_one: conversation 1 with openai:gpt-5 ended: {reason}"
-    assert said.getvalue().count(told) == 1
+        url = server.base_url("openai")
+        search(store, judge, "openai:gpt-5", url, caps, candidates=2, listen=told.append)
+    lines = [e.sentence for e in told if isinstance(e, ModelRemarked)]
+    ends = [line for line in lines if ": conversation " in line]
     held = conversations_about(store, TASK.fingerprint)
-    last = {list(transcript_lines(transcript))[-1] for transcript in held}
-    assert last == {f"The conversation ended: {reason}"}
+    assert ends[0].startswith("double_plus_one: conversation 1 with openai:gpt-5 ended: " + words)
+    assert ends == [
+        f"double_plus_one: conversation {t.number} with {t.model} ended: {t.ended.rstrip('.')}."
+        for t in held
+    ]
+    last = list(transcript_lines(held[0]))[-1]
+    assert last == f"The conversation ended: {held[0].ended.rstrip('.')}."
+
+
+def test_conversations_of_a_later_search_are_counted_on(store: KernelStore, judge: Shared) -> None:
+    def script(request: Heard) -> Response:
+        return whole(request) if role_of(request) == "planner" else DONE
+
+    told: list[Event] = []
+    with LoopbackServer(script) as server:
+        for _ in range(2):
+            url = server.base_url("openai")
+            search(store, judge, "openai:gpt-5", url, candidates=1, listen=told.append)
+    lines = [e.sentence for e in told if isinstance(e, ModelRemarked)]
+    numbers = [int(number) for line in lines for number in re.findall(r"conversation (\d+)", line)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= 2
 
 
 def test_a_bad_key_ends_the_search_in_a_sentence(

@@ -83,6 +83,9 @@ class Asked:
     def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
         return ""
 
+    def leave(self, task: Task, reason: str) -> None:
+        self.left = reason
+
 
 class Clock:
     """Time that passes when told to."""

@@ -162,6 +162,12 @@ class ModelCoder:
                 said.append(self._concluded(session, task, history))
         return " ".join(filter(None, said))
 
+    def leave(self, task: Task, reason: str) -> None:
+        """Say of conversations that are open why they go on no more in this search."""
+        for thread in self._open_threads(task):
+            if (session := thread.open_session) is not None and session.was_held:
+                self._on_end(session.ending(reason, is_left=True))
+
     def _advanced(self, session: Session, task: Task, history: Sequence[Attempt]) -> Advance:
         session.toolbox.history = tuple(history)
         with self._ending(session):
@@ -178,8 +184,12 @@ class ModelCoder:
         try:
             yield
         except (BudgetError, OutageError) as e:
-            self._on_end(session.ending(str(e)))
+            session.obstacle = str(e)
+            session.was_held |= isinstance(e, OutageError)
+            if session.was_held:
+                self._on_end(session.ending())
             raise
+        session.obstacle = ""
         if session.ended:
             self._on_end(session.ending())
 

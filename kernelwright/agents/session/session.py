@@ -23,7 +23,6 @@ _CLOSING = (
     "The search of this task ends here. Call `done` and say in at most two sentences what a "
     "colleague should know who meets such a task again: what worked, what did not, and why."
 )
-LAST_VERDICT_TOLD = "its last verdict was told"
 _NOT_JUDGED = "It was not judged: the search had no room for it."
 
 
@@ -55,6 +54,10 @@ class Session:
     purpose: Purpose
     ended: str = ""
     """Why the conversation is over; empty while it is open."""
+    obstacle: str = ""
+    """What keeps it from going on for now: a cap, or a service that is away."""
+    was_held: bool = False
+    """True once a request was sent: a cap may keep a conversation from its first one."""
     model: str = ""
     _waiting: _Waiting | None = None
     _idle: int = 0
@@ -96,22 +99,28 @@ class Session:
                 self.ended = str(e)
                 break
             self._turns += 1
-            self.model = timed.reply.model
+            self.was_held, self.model = True, timed.reply.model
             cost, seconds = cost + timed.cost, seconds + timed.latency_s
             if submitted := self._answered(timed.reply):
                 return Advance(submitted, self.model, cost, seconds)
         return Advance((), self.model, cost, seconds)
 
-    def ending(self, obstacle: str = "") -> Ending:
-        """Return why the conversation is over, or what keeps it from going on for now."""
+    def ending(self, reason: str = "", *, is_left: bool = False) -> Ending:
+        """Return why the conversation is over, or what keeps it from going on.
+
+        Args:
+            reason: why its task is left, where nothing of its own ended the conversation.
+            is_left: True where this search asks nothing more.
+        """
         turns = self.prompt.turns
         return Ending(
             purpose=self.purpose,
             model=self.model or self.purpose.model,
-            reason=self.ended or obstacle,
+            reason=self.ended or self.obstacle or reason,
             unread=turns[-1] if turns and turns[-1].speaker == "user" else None,
             turns=len(turns),
             is_final=bool(self.ended),
+            is_left=is_left,
         )
 
     def conclude(self, verdicts: Mapping[str, str], news: str = "") -> str:
@@ -132,7 +141,7 @@ class Session:
         self.prompt = self.prompt.followed_by(reply.turn)
         calls = reply.calls or tool_calls_in(reply.text)
         reasons = [ran.done for ran in map(self.toolbox.run, calls) if ran.done]
-        self.ended = LAST_VERDICT_TOLD
+        self.ended = "its last verdict was told"
         return " ".join(reasons) or reply.text.strip()[:500]
 
     def _tell(self, verdicts: Mapping[str, str], news: str) -> None:

@@ -24,6 +24,8 @@ class Ending(Record):
     """How many there were by then, the unread one among them."""
     is_final: bool = True
     """False where the conversation may yet go on: a cap was reached, or the service is away."""
+    is_left: bool = False
+    """True where it does not in this search, which has left the task."""
 
 
 class Transcript(Record):

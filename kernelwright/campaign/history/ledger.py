@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.session import Call, Outcome, RecordedCall
@@ -102,21 +103,34 @@ def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, .
 
     One that a later run of its campaign went on with is one conversation.
     """
-    by_run: dict[str, list[RecordedModelCall]] = {}
-    for recorded in store.browse.calls_about(task_id):
-        by_run.setdefault(recorded.call.campaign_id or "", []).append(recorded)
-    by_campaign: dict[str, list[str]] = {}
-    for run in by_run:
-        by_campaign.setdefault(shown_id(store.campaign(run)) if run else "", []).append(run)
-    found: list[Transcript] = []
-    for runs in by_campaign.values():
-        lines = [line for run in runs for line in store.events(run, kinds=(_ENDED,))]
-        endings = [line.read(Ending) for line in lines]
-        calls = [recorded for run in runs for recorded in by_run[run]]
-        found += transcripts(read_calls(calls), endings)
+    found = [talk for held in _by_campaign(store, task_id).values() for talk in held]
     return tuple(
         talk.model_copy(update={"number": number}) for number, talk in enumerate(found, start=1)
     )
+
+
+def conversations_before(store: KernelStore, task_id: str, campaign_id: str) -> int:
+    """Count the conversations about a task in campaigns that asked before this one did."""
+    own = shown_id(store.campaign(campaign_id))
+    held = _by_campaign(store, task_id)
+    return sum(len(held[campaign]) for campaign in takewhile(lambda id_: id_ != own, held))
+
+
+def _by_campaign(store: KernelStore, task_id: str) -> dict[str, tuple[Transcript, ...]]:
+    """Return the conversations about a task by campaign, in the order in which these began."""
+    by_run: dict[str, list[RecordedModelCall]] = {}
+    for recorded in store.browse.calls_about(task_id):
+        by_run.setdefault(recorded.call.campaign_id or "", []).append(recorded)
+    runs_of: dict[str, list[str]] = {}
+    for run in by_run:
+        runs_of.setdefault(shown_id(store.campaign(run)) if run else "", []).append(run)
+    held: dict[str, tuple[Transcript, ...]] = {}
+    for campaign, runs in runs_of.items():
+        lines = [line for run in runs for line in store.events(run, kinds=(_ENDED,))]
+        endings = [line.read(Ending) for line in lines]
+        calls = [recorded for run in runs for recorded in by_run[run]]
+        held[campaign] = transcripts(read_calls(calls), endings)
+    return held
 
 
 def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from kernelwright.agents.budget import Budget
 from kernelwright.agents.cap_text import cap_reached
+from kernelwright.agents.message import Purpose
 from kernelwright.agents.roles.coder import CoderOptions, ModelCoder, no_lessons
 from kernelwright.agents.roles.planner import ModelPlanner
 from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
@@ -17,7 +18,6 @@ from kernelwright.agents.session import (
     load_prices,
     open_model,
 )
-from kernelwright.agents.session.session import LAST_VERDICT_TOLD
 from kernelwright.agents.session.spec import Rewire, key_of, price_of
 from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
 from kernelwright.agents.session.transcript import Ending
@@ -27,6 +27,7 @@ from kernelwright.campaign.execution.executor import Executor
 from kernelwright.campaign.history.ledger import (
     StoreLedger,
     calls_to_replay,
+    conversations_before,
     note_ending,
     runs_to_replay,
 )
@@ -116,6 +117,9 @@ class _ModelTeamFactory:
         ]
         self._campaign_id = ""
         self._said: set[str] = set()
+        self._ended: set[Purpose] = set()
+        self._before: dict[str, int] = {}
+        """How many conversations about a task earlier campaigns held."""
         self._saying = threading.Lock()
         self._board: AsyncBridge | None = None
         self._bandit: BanditStrategy | None = None
@@ -200,14 +204,30 @@ class _ModelTeamFactory:
             self._listen(event)
 
     def _note_end(self, ending: Ending) -> None:
-        """Write down why a conversation is over, and tell people unless they know already."""
+        """Write down why a conversation is over, and tell people once, whatever the reason."""
         note_ending(self._store, self._campaign_id, ending)
-        is_known = ending.reason in self._said or ending.reason == LAST_VERDICT_TOLD
-        if ending.is_final and not is_known:
+        if ending.is_final or ending.is_left:
+            self._tell_end(ending)
+
+    def _tell_end(self, ending: Ending) -> None:
+        with self._saying:
+            is_told = ending.purpose in self._ended
+            self._ended.add(ending.purpose)
+        if not is_told:
             name = self._store.browse.task(ending.purpose.task).name
-            reason = " ".join(ending.reason.split())[:_LONGEST_REASON].rstrip(".")
-            number = ending.purpose.conversation
-            self._remark(f"{name}: conversation {number} with {ending.model} ended: {reason}.")
+            reason = " ".join(ending.reason.split()).rstrip(".")
+            if len(reason) > _LONGEST_REASON:
+                reason = f"{reason[:_LONGEST_REASON].rstrip()} …"
+            number = self._number(ending.purpose)
+            model = ending.model or str(self._models[0])
+            self._remark(f"{name}: conversation {number} with {model} ended: {reason}.")
+
+    def _number(self, purpose: Purpose) -> int:
+        """Return which conversation about its task it is, as `show --conversation` counts them."""
+        if purpose.task not in self._before:
+            before = conversations_before(self._store, purpose.task, self._campaign_id)
+            self._before[purpose.task] = before
+        return self._before[purpose.task] + purpose.conversation
 
     def close(self) -> None:
         if self._bandit is not None:

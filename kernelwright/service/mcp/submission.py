@@ -64,6 +64,9 @@ class _OneProgram:
             return Done("the submitted kernel was judged")
         return [self._proposal]
 
+    def leave(self, search: TaskSearch, reason: str) -> None:
+        """Do nothing: nobody holds a conversation."""
+
 
 def whole_function(target: str, inputs: Sequence[str], store: str | None) -> tuple[Captured, Task]:
     """Trace a target, which must be one function at one choice of inputs.
