@@ -106,6 +106,10 @@ class BanditStrategy:
         """Leave the conversations about a task where they stand."""
         self._coder.leave(search.task, reason)
 
+    def is_spent(self, search: TaskSearch) -> bool:
+        """Say whether a task has had every candidate that it may have."""
+        return self._room(search) <= 0
+
     def _opened(self, task: Task) -> Play:
         play = Play(Bandit(self._offers))
         play.bandit.remember(self._learner.earlier(task))

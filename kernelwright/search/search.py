@@ -59,8 +59,12 @@ class Search:
         A batch is never split, so that there may be a few more. Nothing means: wait for verdicts,
         for a strategy that `is_pending`, or for nobody when the search `is_over`.
         """
-        asked = self._due()
         ready = [search for search in self.tasks if search.is_ready] if room > 0 else []
+        for search in ready:
+            if self._strategy.is_spent(search):
+                # It ends now, so that its champion does not wait for tasks that go on.
+                self._batch(search)
+        asked = self._due()
         for search in self._order(ready, self._device):
             while room > 0 and search.is_ready:
                 batch = self._batch(search)

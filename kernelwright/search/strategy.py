@@ -58,6 +58,9 @@ class Strategy(Protocol):
     def leave(self, search: TaskSearch, reason: str) -> None:
         """Take note that nothing more is asked for a task, and why; waits for nobody."""
 
+    def is_spent(self, search: TaskSearch) -> bool:
+        """Say whether a task has had every candidate that it may have."""
+
 
 class RepairThenWrite:
     """Repairs each failure a few times, then asks the coder for more, while that helps."""
@@ -91,6 +94,10 @@ class RepairThenWrite:
 
     def leave(self, search: TaskSearch, reason: str) -> None:
         """Do nothing: nobody holds a conversation."""
+
+    def is_spent(self, search: TaskSearch) -> bool:
+        """Say whether a task has had every candidate that it may have."""
+        return search.candidate_count >= self._spec.candidates_per_task
 
     def _recalled(self, search: TaskSearch) -> list[Proposal]:
         """Return what was tuned before, at the beginning; the coder goes on from there."""

@@ -61,6 +61,24 @@ def test_every_task_ends_with_its_best_confirmed() -> None:
     assert list(search.ended()) == []
 
 
+def test_a_task_that_had_all_its_candidates_is_confirmed_before_others_go_on() -> None:
+    searches = [TaskSearch(task_of((4, 8 * (i + 1)), name=f"t{i}"), "softmax") for i in range(3)]
+    strategy = RepairThenWrite(team(), INFO, SearchSpec(candidates_per_task=1))
+    search, judge = Search(searches, strategy, INFO, order=in_given_order), ScriptedJudge()
+    (first,) = search.ask(1)
+    search.tell(first, _verdict(judge, first))
+    confirmed, following = search.ask(1)
+    assert confirmed.confirms
+    assert confirmed.search is first.search
+    # The last of the order is as good as forgotten where another task always comes before it.
+    assert following.search is searches[1]
+    search.tell(following, _verdict(judge, following))
+    search = Search(searches[:2], strategy, INFO, order=lambda tasks, info: tasks[:0])
+    (due,) = search.ask(1)
+    assert due.confirms
+    assert due.search is searches[1]
+
+
 def test_a_search_that_is_stopped_confirms_what_it_has() -> None:
     search, judge = _search(tasks=1), ScriptedJudge()
     for one in search.ask(4):

@@ -60,12 +60,16 @@ class _OneProgram:
 
     def next(self, search: TaskSearch) -> list[Proposal] | Done:
         """Return the program until it was tried."""
-        if self._proposal.program.id in search.tried():
+        if self.is_spent(search):
             return Done("the submitted kernel was judged")
         return [self._proposal]
 
     def leave(self, search: TaskSearch, reason: str) -> None:
         """Do nothing: nobody holds a conversation."""
+
+    def is_spent(self, search: TaskSearch) -> bool:
+        """Say whether the program was tried."""
+        return self._proposal.program.id in search.tried()
 
 
 def whole_function(target: str, inputs: Sequence[str], store: str | None) -> tuple[Captured, Task]:
