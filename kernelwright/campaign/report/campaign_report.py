@@ -4,6 +4,7 @@ from typing import Literal
 
 from kernelwright.campaign.event import FunctionRefused
 from kernelwright.campaign.report.spend import Spending
+from kernelwright.campaign.report.step_gain import StepLine
 from kernelwright.campaign.report.wording import in_money, in_tokens
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
@@ -92,6 +93,8 @@ class CampaignReport(Record):
     failures: tuple[Failure, ...]
     quarantined: tuple[Quarantined, ...]
     spending: tuple[Spending, ...]
+    steps: tuple[StepLine, ...]
+    """What the bandit knows, with which the next search of such tasks begins."""
     refused: tuple[FunctionRefused, ...]
 
     @property

@@ -19,6 +19,7 @@ from kernelwright.campaign.report.campaign_report import (
     TaskResult,
 )
 from kernelwright.campaign.report.spend import payments, spending
+from kernelwright.campaign.report.step_gain import step_lines
 from kernelwright.campaign.spec.spec_reading import campaign_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
@@ -61,6 +62,7 @@ def report_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -
         failures=tuple(map(_failure, store.browse.failures(run_ids))),
         quarantined=_quarantined(store, run_ids, run_ids if is_over else run_ids[:-1]),
         spending=spending(store, run_ids, tasks),
+        steps=step_lines(store, run_ids),
         refused=tuple(e.read(FunctionRefused) for e in refusals),
     )
 

@@ -17,7 +17,7 @@ from kernelwright.agents.roles.lesson import (
     ranked,
 )
 from kernelwright.campaign.history.ledger import abandoned
-from kernelwright.campaign.team.step_memory import StepMemory
+from kernelwright.campaign.history.step_memory import StepMemory
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
+from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.metal.diagnostic import Record
 from kernelwright.search.bandit import Credited
 from kernelwright.store import KernelStore
@@ -17,14 +18,14 @@ _OTHER_FAMILY = 0.25
 """What a step counts for where another kind of task taught it."""
 
 
-class _Step(Record):
+class FamilyStep(Record):
     """A step, and the family of the task that it was taken for."""
 
     family: str
     credited: Credited
 
 
-_STEPS = TypeAdapter(tuple[_Step, ...])
+_STEPS = TypeAdapter(tuple[FamilyStep, ...])
 
 
 class StepMemory:
@@ -43,7 +44,7 @@ class StepMemory:
 
     def keep(self, family: str, credited: Credited) -> None:
         """Write a step down."""
-        step = _Step(family=family, credited=credited)
+        step = FamilyStep(family=family, credited=credited)
         self._store.log(self._campaign_id, _CREDITED, step.model_dump_json())
 
     def about(self, family: str) -> tuple[Credited, ...]:
@@ -56,17 +57,34 @@ class StepMemory:
         )
 
 
-def _remembered(store: KernelStore, runs: Sequence[str]) -> tuple[_Step, ...] | None:
+def steps_of(store: KernelStore, run_id: str) -> tuple[FamilyStep, ...]:
+    """Return the steps that one run took, in their order."""
+    return tuple(
+        FamilyStep.model_validate_json(event.body)
+        for event in store.events(run_id, kinds=(_CREDITED,))
+    )
+
+
+def steps_before(store: KernelStore, run_id: str) -> tuple[FamilyStep, ...]:
+    """Return the steps of earlier campaigns that a run began with."""
+    return _remembered(store, (run_id,)) or ()
+
+
+def _remembered(store: KernelStore, runs: Sequence[str]) -> tuple[FamilyStep, ...] | None:
     for run in runs:
         for event in store.events(run, kinds=(_REMEMBERED,)):
             return _STEPS.validate_json(event.body)
     return None
 
 
-def _gathered(store: KernelStore, campaign_id: str) -> tuple[_Step, ...]:
-    return tuple(
-        _Step.model_validate_json(event.body)
-        for campaign in reversed(store.campaigns(limit=_MOST_CAMPAIGNS))
-        if campaign.id != campaign_id
-        for event in store.events(campaign.id, kinds=(_CREDITED,))
-    )
+def _gathered(store: KernelStore, campaign_id: str) -> tuple[FamilyStep, ...]:
+    """Return the steps of earlier campaigns, of each those of the run that took most.
+
+    A run that takes up another takes that one's steps again.
+    """
+    taken: dict[str, tuple[FamilyStep, ...]] = {}
+    for run in reversed(store.campaigns(limit=_MOST_CAMPAIGNS)):
+        if run.id != campaign_id:
+            known = taken.get(shown_id(run), ())
+            taken[shown_id(run)] = max(known, steps_of(store, run.id), key=len)
+    return tuple(step for steps in taken.values() for step in steps)
