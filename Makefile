@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 WHEELS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kernelwright/wheels
 READY := $(VENV)/ready
 
+# Tests start hundreds of processes; each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check docs lock clean
 
 demo: $(READY)

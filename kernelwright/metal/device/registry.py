@@ -5,11 +5,13 @@ from typing import get_args
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
-from kernelwright.settings import current_settings
 
 
 def default_device() -> DeviceName:
     """Return what the settings name, else the best here: metal, else cuda, else the simulator."""
+    # Workers never ask, and are started often: reading settings imports asyncio and TLS.
+    from kernelwright.settings import current_settings
+
     if (chosen := current_settings().device) is not None:
         return chosen
     import mlx.core as mx
