@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
-from kernelwright.evaluator import Evaluation, Evaluator, EvaluatorConfig, Task
+from kernelwright.evaluator import Evaluation, Evaluator, EvaluatorConfig, Stage, Task
 from kernelwright.ir import Dtype, Graph, TensorType
 from kernelwright.metal.device.base import Array, RunOptions
 from kernelwright.metal.device.registry import open_device
@@ -33,8 +33,15 @@ def run() -> Run:
 
 @pytest.fixture(scope="session")
 def judge() -> Iterator[Judge]:
-    """Return what judges a program; programs of one task share their worker and their cases."""
-    with Evaluator(config=EvaluatorConfig(secret="lowering")) as evaluator:
+    """Return what judges a program; programs of one task share their worker and their cases.
+
+    All kinds of data meet in the rows of a few cases, as where a shape is large. The stages behind
+    have tests of their own, on lowered programs too (tests/evaluator/attacks/test_honest.py).
+    """
+    config = EvaluatorConfig(
+        secret="lowering", through=Stage.DETERMINISM, case_elements=0, generic_shapes=2
+    )
+    with Evaluator(config=config) as evaluator:
         yield evaluator.evaluate
 
 

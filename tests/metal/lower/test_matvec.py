@@ -1,13 +1,11 @@
 """Quantized matrices times few vectors, and what follows, in kernels that the evaluator passes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 import pytest
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.ir.ops.weight import FLOAT_MODES
@@ -16,6 +14,7 @@ from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import parse
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 H, B, F = mx.float16, mx.bfloat16, mx.float32
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
@@ -125,18 +124,12 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def evaluator() -> Iterator[Evaluator]:
-    with Evaluator(config=EvaluatorConfig(secret="tests")) as evaluator:
-        yield evaluator
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_the_evaluator_passes_it(name: str, evaluator: Evaluator) -> None:
+def test_the_evaluator_passes_it(name: str, judge: Judge) -> None:
     make, schedule = CASES[name]
     (region,) = partition(make())
     graph = region.extract()
-    evaluation = evaluator.evaluate(Task(graph, name), lower(graph, parse(schedule)))
+    evaluation = judge(Task(graph, name), lower(graph, parse(schedule)))
     assert evaluation.is_correct, evaluation.summary
 
 

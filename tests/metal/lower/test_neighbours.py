@@ -80,9 +80,15 @@ def _graph(
     return region.extract()
 
 
-@pytest.mark.parametrize(("function", "shapes"), _CASES)
-@pytest.mark.parametrize("dtype", _DTYPES)
-@pytest.mark.parametrize("vector", [4, 8])
+# Each function meets each dtype, and each width.
+@pytest.mark.parametrize(
+    ("function", "shapes", "dtype", "vector"),
+    [
+        (*case, dtype, (4, 8)[(number + place) % 2])
+        for number, case in enumerate(_CASES)
+        for place, dtype in enumerate(_DTYPES)
+    ],
+)
 def test_what_is_read_together_is_right(
     function: Callable[..., object],
     shapes: tuple[tuple[int, ...], ...],

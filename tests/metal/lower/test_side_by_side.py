@@ -1,13 +1,9 @@
 """Products of one vector with matrices of different heights are one launch."""
 
-from collections.abc import Iterator
-
 import mlx.core as mx
 import pytest
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
@@ -15,6 +11,7 @@ from kernelwright.metal.family.component import components, ragged_parts
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import parse
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 HEIGHTS = (64, 32, 16)
@@ -42,12 +39,6 @@ def quantized(dtype: mx.Dtype, tokens: int = 1) -> Graph:
     return canonicalize(capture(function, mx.zeros((1, tokens, 128), dtype), *packed))
 
 
-@pytest.fixture(scope="module")
-def evaluator() -> Iterator[Evaluator]:
-    with Evaluator(config=EvaluatorConfig(secret="tests")) as evaluator:
-        yield evaluator
-
-
 @pytest.mark.parametrize(
     "graph",
     [
@@ -58,7 +49,7 @@ def evaluator() -> Iterator[Evaluator]:
     ],
     ids=["dense", "dense_tokens_bias", "quantized", "quantized_tokens"],
 )
-def test_the_evaluator_passes_them(graph: Graph, evaluator: Evaluator) -> None:
+def test_the_evaluator_passes_them(graph: Graph, judge: Judge) -> None:
     (region,) = partition(graph)
     task = region.extract()
     assert len(ragged_parts(task)) == 3
@@ -67,7 +58,7 @@ def test_the_evaluator_passes_them(graph: Graph, evaluator: Evaluator) -> None:
         assert footprint(task, schedule).registers > 0
         program = lower(task, schedule)
         assert len(program.kernels) == 1
-        found = evaluator.evaluate(Task(task, "qkv"), program)
+        found = judge(Task(task, "qkv"), program)
         assert found.is_correct, found.summary
 
 
