@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Literal, Protocol
 
 from kernelwright.metal.diagnostic import Record
@@ -46,6 +46,9 @@ class LoadedModel(Loaded, Protocol):
     def is_alive(self) -> bool:
         """False once nobody holds the model."""
 
+    def without_kernels(self) -> AbstractContextManager[None]:
+        """Let the model run its own code for a while."""
+
 
 class Registry:
     """The functions and models of this process that may run kernels, as long as they live."""
@@ -81,6 +84,15 @@ class Registry:
         finally:
             self.is_timing = False
             self._time(is_timed=False)
+
+    @contextmanager
+    def without_kernels(self) -> Iterator[None]:
+        """Give all models their own code back inside of it; afterwards everything is as it was."""
+        with ExitStack() as around:
+            self._living()
+            for model in self._models:
+                around.enter_context(model.without_kernels())
+            yield
 
     def _living(self) -> list[Loaded]:
         self._models = [model for model in self._models if model.is_alive]

@@ -19,6 +19,7 @@ from kernelwright.runtime.export import (
 )
 from kernelwright.runtime.export.huggingface import VARIANT
 from kernelwright.runtime.export.selection import check_name
+from kernelwright.runtime.registry import registry
 from kernelwright.service.export_source import (
     FunctionTarget,
     campaign_places,
@@ -106,9 +107,10 @@ def export_functions(
             f"expected one function for the name {request.name!r}, found {len(found)}; "
             "leave --name out."
         )
-    if len(found) == 1:
-        return _of_function(store, found[0], request)
-    return _each(store, found, request, warn)
+    with registry.without_kernels():
+        if len(found) == 1:
+            return _of_function(store, found[0], request)
+        return _each(store, found, request, warn)
 
 
 def _has_package(folder: Path, name: str) -> bool:

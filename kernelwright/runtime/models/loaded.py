@@ -2,10 +2,12 @@
 
 import weakref
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.runtime.models.install import calls_of, explain_model
+from kernelwright.runtime.models.toggle import without_kernels
 from kernelwright.runtime.registry import LoadedCall
 
 
@@ -43,6 +45,11 @@ class LoadedModel:
                 calls=calls_of(model),  # type: ignore[arg-type]
             ),
         )
+
+    def without_kernels(self) -> AbstractContextManager[None]:
+        """Let the model run its own code for a while."""
+        model = self._model()
+        return nullcontext() if model is None else without_kernels(model)  # type: ignore[arg-type]
 
     def time_calls(self, *, is_timed: bool) -> None:
         """Calls of models are not timed."""

@@ -32,6 +32,7 @@ from kernelwright.runtime.export.function.carried_names import (
     named_as_at_home,
     namespace_of,
 )
+from kernelwright.runtime.export.function.instrumentation import without_decorators
 from kernelwright.runtime.export.function.literal import is_literal, literal
 from kernelwright.runtime.export.function.object_code import (
     MADE,
@@ -264,8 +265,10 @@ class _Carrier:
 
     def _definition(self, name: str, value: object) -> None:
         """Carry a function or class by its source."""
+        space = namespace_of(value)
         try:
             text = textwrap.dedent(inspect.getsource(value))  # type: ignore[arg-type]
+            text = without_decorators(text, space)
             node = ast.parse(text).body[0]
         except (OSError, TypeError, SyntaxError) as e:
             raise NotPortableError(
@@ -274,8 +277,6 @@ class _Carrier:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             raise NotPortableError(f"{name} is no definition of its own, such as a lambda")
         self._claim(name, value)
-        space = namespace_of(value)
-        node.decorator_list = [d for d in node.decorator_list if not _is_ours(d, space)]
         names = self._names_in(node, space, own=node.name, at=_Origin.of(value))
         self._found.blocks.append(_source_of(node, text, name, names))
 
@@ -424,7 +425,6 @@ class _Carrier:
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             assert statement is not None
             self._claim(name, value)
-            node.decorator_list = [d for d in node.decorator_list if not _is_ours(d, space)]
             names = self._names_in(node, space, own=name, at=_in_file(space))
             self._found.blocks.append(_source_of(node, statement.text, name, names))
         elif isinstance(node, ast.ImportFrom):
@@ -459,18 +459,6 @@ class _Carrier:
         self._found.blocks.append(f"{name} = {_renamed(text, names)}")
         if not callable(value) or not hasattr(value, "__qualname__"):
             self._found.objects[name] = value
-
-
-def _is_ours(decorator: ast.expr, space: Mapping[str, object]) -> bool:
-    """Say whether a decorator is Kernelwright's."""
-    inner = decorator.func if isinstance(decorator, ast.Call) else decorator
-    while isinstance(inner, ast.Attribute):
-        inner = inner.value
-    if not isinstance(inner, ast.Name):
-        return False
-    value = space.get(inner.id)
-    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
-    return str(module).partition(".")[0] == "kernelwright"
 
 
 def _source_of(

@@ -6,6 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType
 
+from kernelwright.runtime.export.function.instrumentation import (
+    without_decorators,
+    without_optimize,
+)
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -32,12 +37,15 @@ def find_statement(space: Mapping[str, object], name: str) -> Statement | None:
     """Find the last statement at the top of a namespace's text that gives a name its value."""
     for text in _texts(space):
         try:
+            text = without_decorators(text, space)
             body = ast.parse(text).body
         except SyntaxError:
             # A cell may hold what is no Python, such as %timeit.
             continue
         found = next((s for s in reversed(body) if name in _bound(s)), None)
         if found is not None:
+            if isinstance(found, ast.Assign | ast.AnnAssign) and found.value is not None:
+                found.value = without_optimize(found.value, space)
             return Statement(found, text)
     return None
 
