@@ -1,10 +1,13 @@
 """Gradients, jvp and vmap through kernels are those of the original."""
 
+from collections.abc import Callable
+
 import mlx.core as mx
 import numpy as np
 import pytest
 
 from kernelwright.runtime.derivative import Flat, with_derivatives_of
+from kernelwright.runtime.export.function.dispatch import _differentiable
 
 
 def original(x: mx.array, y: mx.array) -> list[mx.array]:
@@ -94,4 +97,27 @@ def test_a_run_that_needs_values_leaves_vmap_to_the_original() -> None:
     for a, b in zip(
         mx.vmap(lambda p, q: tuple(served(p, q)))(*arrays()), original(*arrays()), strict=True
     ):
+        assert mx.allclose(a, b).item()
+
+
+def returned_twice(x: mx.array, y: mx.array) -> list[mx.array]:
+    z = mx.sin(x) * y
+    return [z, z, z.reshape(z.shape), x]
+
+
+@pytest.mark.parametrize("derived", [with_derivatives_of, lambda f, run: _differentiable(run, f)])
+def test_an_array_that_is_returned_twice_counts_twice_in_gradients(
+    derived: Callable[[Flat, Flat], Flat],
+) -> None:
+    def run(x: mx.array, y: mx.array) -> list[mx.array]:
+        return [mx.stop_gradient(made) for made in returned_twice(x, y)]
+
+    def loss(function: Flat) -> Callable[..., mx.array]:
+        return lambda x, y: sum(
+            (i * mx.square(made).sum() for i, made in enumerate(function(x, y), 1)), mx.array(0.0)
+        )
+
+    found = mx.grad(loss(derived(returned_twice, run)), argnums=(0, 1))(*arrays())
+    expected = mx.grad(loss(returned_twice), argnums=(0, 1))(*arrays())
+    for a, b in zip(found, expected, strict=True):
         assert mx.allclose(a, b).item()

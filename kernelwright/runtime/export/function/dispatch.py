@@ -313,13 +313,12 @@ def _differentiable(run: Callable, original: Callable) -> Callable:
         places = [i for i, array in enumerate(primals) if _is_inexact(array)]
         inner = _of_some(original, primals, places)
         wanted = [c for c, r in zip(cotangents, _listed(outputs), strict=True) if _is_inexact(r)]
-        made = iter(
-            mx.vjp(
-                lambda *given: [r for r in inner(*given) if _is_inexact(r)],
-                [primals[i] for i in places],
-                wanted,
-            )[1]
-        )
+
+        def apart(*given: mx.array) -> list[mx.array]:
+            # Of an array that is returned twice, mx.vjp takes one cotangent (MLX 0.32.4).
+            return [mx.contiguous(r) for r in inner(*given) if _is_inexact(r)]
+
+        made = iter(mx.vjp(apart, [primals[i] for i in places], wanted)[1])
         return [next(made) if i in places else mx.zeros_like(p) for i, p in enumerate(primals)]
 
     @served.jvp
