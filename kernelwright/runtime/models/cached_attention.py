@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 
 from kernelwright import ir
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.trace.replay import to_mlx_dtype
 from kernelwright.ir.trace.stitch import stitch
@@ -20,6 +20,7 @@ from kernelwright.runtime.first_use import Offer
 from kernelwright.runtime.models.nest import Ref, leaves
 from kernelwright.runtime.models.recorded import OpaqueCall, Trace
 from kernelwright.runtime.models.rotary import counted
+from kernelwright.runtime.models.step_cache import GrowingCache, as_growing
 from kernelwright.runtime.models.trace import TRACING
 from kernelwright.runtime.server import KernelServer
 
@@ -205,6 +206,9 @@ class AttentionKernels:
         """Attend to a cache that has taken the new token in; None where no kernel can."""
         from mlx_lm.models.cache import KVCache
 
+        recorded = as_growing(cache)
+        if recorded is not None:
+            return self._recorded(query, recorded)
         if type(cache) is not KVCache or cache.keys is None:
             return None
         keys, values, count = cache.keys, cache.values, cache.offset
@@ -218,6 +222,17 @@ class AttentionKernels:
             del self._offers[keys.shape[2]]
             self._try(offer, arrays, count)
         return None
+
+    def _recorded(self, query: mx.array, cache: GrowingCache) -> mx.array:
+        """Attend while a step is recorded.
+
+        Raises:
+            UnsupportedError: no kernel serves buffers of the cache's length.
+        """
+        kernel = self.at(cache.keys.shape[2])
+        if kernel is None:
+            raise UnsupportedError("no kernel attends to a cache of this length.")
+        return kernel(query, cache.keys, cache.values, cache.offset)[0]
 
 
 def capacities(value: object) -> list[int]:
@@ -239,6 +254,10 @@ def append(cache: object, keys: mx.array, values: mx.array) -> Fetched | None:
     """Let a cache take keys and values in; None where what it holds was not fetched for that."""
     from mlx_lm.models.cache import KVCache
 
+    recorded = as_growing(cache)
+    if recorded is not None:
+        recorded.take(keys, values)
+        return None
     if type(cache) is KVCache and cache.keys is not None:
         before, after = cache.offset, cache.offset + keys.shape[2]
         if after <= cache.keys.shape[2]:

@@ -11,8 +11,9 @@ from mlx.nn.layers.base import Module
 from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.runtime.guard import Surroundings
 from kernelwright.runtime.models.cached_attention import capacities
+from kernelwright.runtime.models.compiled_step import StepCall
 from kernelwright.runtime.models.nest import Key, array_types, call_key, without_sizes
-from kernelwright.runtime.models.paying import Arm, Placed, StepTrial
+from kernelwright.runtime.models.paying import Arm, Placed, RootCall, StepTrial
 from kernelwright.runtime.models.recorded import Results, Trace, result_types
 from kernelwright.runtime.models.route import Plan, bind, make_plan
 from kernelwright.runtime.models.shadow import rotates
@@ -188,7 +189,7 @@ class Installation:
         chosen = self._decide(module, seen)
         self._serves |= bool(chosen)
         self._misses[without_sizes(key)] += not chosen
-        self._weigh(key, chosen)
+        self._weigh(key, chosen, _root_call(module, key, args, kwargs))
         for found in modules:
             site = site_of(found)
             routes = site is not None and site.epoch == self.epoch and bool(site.routes)
@@ -225,7 +226,9 @@ class Installation:
             self._learned = _MOST_LEARNED + 1
         self._holds = Surroundings.of(own_method(self.model, "__call__"), self.model).holds
 
-    def _weigh(self, key: Key, chosen: Sequence[tuple[SeenCall, Plan]]) -> None:
+    def _weigh(
+        self, key: Key, chosen: Sequence[tuple[SeenCall, Plan]], root: RootCall | None
+    ) -> None:
         """Begin to time a step with kernels against one without, or do as was found before."""
         self._trials.pop(key, None)
         if not self.server.measures_time or any(plan.is_untried for _, plan in chosen):
@@ -238,7 +241,7 @@ class Installation:
                 placed.append(Placed(call.module, site, name, plan))
         if not placed:
             return
-        trial = StepTrial(placed, self.server)
+        trial = StepTrial(placed, self.server, root)
         known = self._verdicts.get((key, trial.whole))
         if known is None:
             self._trials[key] = trial
@@ -361,6 +364,16 @@ class Installation:
         if trace.is_shared:
             alike.append((trace, plan))
         return plan
+
+
+def _root_call(
+    model: Module, key: Key, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> RootCall | None:
+    """Describe a call that may become one function; None where it is given other state."""
+    try:
+        return RootCall(model, key, StepCall.of(args, kwargs))
+    except UnsupportedError:
+        return None
 
 
 def optimize_model(model: Module, server: KernelServer) -> Module:

@@ -13,16 +13,20 @@ from dataclasses import dataclass
 
 from mlx.nn.layers.base import Module
 
+from kernelwright.errors import UnsupportedError
+from kernelwright.runtime.models.compiled_step import Answer, CompiledStep, StepCall
 from kernelwright.runtime.models.nest import Key
 from kernelwright.runtime.models.route import Plan, bind, restricted
-from kernelwright.runtime.models.site import Site, activate
+from kernelwright.runtime.models.site import Site, activate, site_of
 from kernelwright.runtime.models.straight_line import Run
-from kernelwright.runtime.models.tree import own_class
+from kernelwright.runtime.models.tree import all_modules, own_class
 from kernelwright.runtime.server import KernelServer
 
 Part = tuple[str, str]
 """The class of a module, and which of its kernels."""
 Arm = frozenset[Part]
+COMPILED: Part = ("the model", "one function")
+"""The part of an arm that runs the whole step as one compiled function."""
 _TIMED = 6
 """Intervals of a block that count."""
 _SKIPPED = 2
@@ -53,19 +57,35 @@ class Placed:
         return frozenset(self.label(part) for part in self.plan.parts)
 
 
-class StepTrial:
-    """Times a model's step with kernels, without, and without one part of them at a time."""
+@dataclass(frozen=True)
+class RootCall:
+    """The call of the whole model that a step is."""
 
-    def __init__(self, placed: Sequence[Placed], server: KernelServer) -> None:
+    model: Module
+    key: Key
+    call: StepCall
+
+
+class StepTrial:
+    """Times a model's step with kernels, without, and without one part of them at a time.
+
+    What stays is timed once more as one compiled function, where it can be one.
+    """
+
+    def __init__(
+        self, placed: Sequence[Placed], server: KernelServer, root: RootCall | None = None
+    ) -> None:
         """Begin with every kernel in place."""
         self._placed = tuple(placed)
         self._server = server
+        self._root = root
+        self._steps: dict[Arm, CompiledStep | None] = {}
         self._whole: Arm = frozenset().union(*(p.parts for p in placed))
         self._thread = threading.get_ident()
         self._bound: dict[Arm, tuple[Run | None, ...]] = {}
         self._plans: dict[tuple[int, frozenset[str]], Plan | None] = {}
         self._last_s: float | None = None
-        self._is_final = False
+        self._decide = self._narrow
         self.kept: Arm | None = None
         """What pays, once that is known."""
         apart = [self._whole - {part} for part in sorted(self._whole)]
@@ -80,7 +100,8 @@ class StepTrial:
     @property
     def has_begun(self) -> bool:
         """Say whether any step was timed; calls that never follow each other are not."""
-        return self._is_final or self._passed > 0 or any(self._taken.values())
+        is_later = self._decide != self._narrow
+        return is_later or self._passed > 0 or any(self._taken.values())
 
     def interrupt(self) -> None:
         """Forget when the last step began: something else was called since."""
@@ -101,6 +122,8 @@ class StepTrial:
 
     def put(self, arm: Arm) -> None:
         """Put the kernels of some parts in place, and no others."""
+        is_compiled = COMPILED in arm
+        arm -= {COMPILED}
         if arm not in self._bound:
             self._bound[arm] = tuple(self._run(placed, arm) for placed in self._placed)
         for placed, run in zip(self._placed, self._bound[arm], strict=True):
@@ -110,16 +133,55 @@ class StepTrial:
                 placed.site.routes[placed.key] = run
             is_active = placed.site.is_root or bool(placed.site.routes)
             activate(placed.module, is_active=is_active)
+        self._put_step(arm, is_compiled=is_compiled)
 
     def _run(self, placed: Placed, arm: Arm) -> Run | None:
+        plan = self._plan(placed, arm)
+        return None if plan is None else bind(plan, placed.module)
+
+    def _plan(self, placed: Placed, arm: Arm) -> Plan | None:
         names = frozenset(part for part in placed.plan.parts if placed.label(part) in arm)
         if names == placed.plan.parts:
-            return bind(placed.plan, placed.module)
+            return placed.plan
         key = (id(placed.plan), names)
         if key not in self._plans:
             self._plans[key] = restricted(placed.plan, self._server, names) if names else None
-        plan = self._plans[key]
-        return None if plan is None else bind(plan, placed.module)
+        return self._plans[key]
+
+    def _put_step(self, arm: Arm, *, is_compiled: bool) -> None:
+        """Let the model be one function, or not; one that it had before has lost its place."""
+        step = self._step(arm) if is_compiled else None
+        root = self._root
+        site = site_of(root.model) if root is not None else None
+        if root is None or site is None:
+            return
+        own = next((placed.key for placed in self._placed if placed.module is root.model), None)
+        name = own or ("__call__", root.key)
+        if step is not None:
+            site.put(name, step)
+        elif own is None:
+            site.routes.pop(name, None)
+
+    def _step(self, arm: Arm) -> CompiledStep | None:
+        """Return the step with some kernels as one function; None where it cannot be one."""
+        if arm not in self._steps:
+            self._steps[arm] = self._compiled(arm)
+        return self._steps[arm]
+
+    def _compiled(self, arm: Arm) -> CompiledStep | None:
+        root = self._root
+        if root is None:
+            return None
+        paths = {id(module): path for path, module in all_modules(root.model)}
+        answers = []
+        for placed in self._placed:
+            plan = self._plan(placed, arm)
+            if plan is not None:
+                answers.append(Answer(paths[id(placed.module)], placed.key[0], plan))
+        try:
+            return CompiledStep(root.model, root.call, answers)
+        except UnsupportedError:
+            return None
 
     def _begin(self, arms: Sequence[Arm]) -> None:
         self._taken: dict[Arm, list[float]] = {arm: [] for arm in arms}
@@ -131,20 +193,36 @@ class StepTrial:
         self._order.pop(0)
         self._passed = 0
         if not self._order:
-            self._conclude()
+            self._decide({arm: statistics.median(taken) for arm, taken in self._taken.items()})
         if self.kept is None:
             self.put(self._order[0])
 
-    def _conclude(self) -> None:
-        medians = {arm: statistics.median(taken) for arm, taken in self._taken.items()}
-        if not self._is_final:
-            self._is_final = True
-            self._begin(finalists(self._whole, medians))
-            return
-        self.kept = best(medians)
-        if not wins_each_block(self._taken[self.kept], self._taken[frozenset()]):
-            self.kept = frozenset()
-        self.put(self.kept)
+    def _narrow(self, medians: Mapping[Arm, float]) -> None:
+        """Go on with all kernels, none, and all but those that cost time."""
+        self._decide = self._choose
+        self._begin(finalists(self._whole, medians))
+
+    def _choose(self, medians: Mapping[Arm, float]) -> None:
+        """Keep the fastest kernels, and time them as one function."""
+        kept = best(medians)
+        if not wins_each_block(self._taken[kept], self._taken[frozenset()]):
+            kept = frozenset()
+        if kept and self._step(kept) is not None:
+            self._decide = self._join
+            self._begin([kept, kept | {COMPILED}])
+        else:
+            self._keep(kept)
+
+    def _join(self, medians: Mapping[Arm, float]) -> None:
+        """Keep the one function where it is faster than its parts."""
+        apart, joined = medians
+        is_gain = medians[apart] >= _LEAST_SPEEDUP * medians[joined]
+        wins = wins_each_block(self._taken[joined], self._taken[apart])
+        self._keep(joined if is_gain and wins else apart)
+
+    def _keep(self, arm: Arm) -> None:
+        self.kept = arm
+        self.put(arm)
         self._bound.clear()
 
 

@@ -26,6 +26,9 @@ def position(offset: object) -> mx.array:
     Raises:
         StaleError: it is no number, as it was when the call was traced.
     """
+    if type(offset) is mx.array and not offset.ndim:
+        # Of a step that is being recorded.
+        return offset
     if type(offset) is not int:
         raise StaleError("the cache counts its sequences one by one, as it did not when traced.")
     return counted(offset)

@@ -53,6 +53,14 @@ class Shadow:
         """False once a call has put anything into the module or one below."""
         return all(_same(holder, copy) for holder, copy in self.kept)
 
+    def put(self, module: Module, name: str, value: object) -> None:
+        """Let a module of the copy have an attribute; that is no change by a call."""
+        fields = vars(module)
+        fields[name] = value
+        self.kept = [
+            (holder, dict(fields) if holder is fields else copy) for holder, copy in self.kept
+        ]
+
 
 def make_shadow(module: Module, arrays: Iterator[mx.array], recorder: Recorder) -> Shadow:
     """Copy a module and all below it, with other arrays in the order of `array_paths`."""

@@ -77,6 +77,14 @@ class Site:
             while len(self.routes) > MOST_ROUTES:
                 self.routes.popitem(last=False)
 
+    def put(self, name: tuple[str, Key], run: Run) -> None:
+        """Answer calls of a method and a key from now on."""
+        with self._lock:
+            if self.epoch != self.owner.epoch:
+                self.routes.clear()
+                self.epoch, self.passed = self.owner.epoch, frozenset()
+            self.routes[name] = run
+
     def find(
         self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> Run | None:
