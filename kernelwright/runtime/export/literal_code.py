@@ -30,9 +30,10 @@ def dtype_source(dtype: Dtype) -> str:
     return f"mx.{'bool_' if dtype is Dtype.BOOL else dtype.value}"
 
 
-def type_source(type_: TensorType) -> str:
-    """Return a shape and dtype as Python, such as `((64, 1024), mx.float16)`."""
-    return f"({type_.shape!r}, {dtype_source(type_.dtype)})"
+def type_source(type_: TensorType, integers: range | None = None) -> str:
+    """Return a shape and dtype as Python, such as `((64, 1024), mx.int32, range(0, 16))`."""
+    taken = "" if integers is None else f", {integers!r}"
+    return f"({type_.shape!r}, {dtype_source(type_.dtype)}{taken})"
 
 
 def literal(value: object) -> str:

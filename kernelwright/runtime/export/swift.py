@@ -10,10 +10,11 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 from kernelwright.metal.render import kernel_name
 from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.integer_range import integers_of
 from kernelwright.runtime.export.license_text import license_text
 from kernelwright.runtime.export.reference_code import parameter_names
 from kernelwright.runtime.export.selection import WARNING, Selection
-from kernelwright.runtime.export.test_code import divisor_places, expected_values
+from kernelwright.runtime.export.test_code import expected_values
 from kernelwright.runtime.export.verification import verification_text
 
 _LIMITS = (
@@ -47,16 +48,17 @@ import XCTest
 @testable import {module}
 
 final class {module}Tests: XCTestCase {{
-    /// Arrays whose every element is exact in every dtype.
-    private func example(_ shape: [Int], _ dtype: DType, _ place: Int, _ least: Int) -> MLXArray {{
+    /// Arrays whose every element is exact in its dtype; `integers` are those that it may be.
+    private func example(
+        _ shape: [Int], _ dtype: DType, _ place: Int, _ integers: [Int64] = []
+    ) -> MLXArray {{
         let count = shape.reduce(1, *)
         let steps = (0 ..< count).map {{ ($0 * 37 + 11 * place) % 101 }}
+        if !integers.isEmpty {{
+            return MLXArray(steps.map {{ integers[$0 % integers.count] }}, shape).asType(dtype)
+        }}
         let values: [Float] = steps.map {{ step in
-            switch dtype {{
-            case .bool: return step % 3 != 0 ? 1 : 0
-            case .float16, .bfloat16, .float32: return (Float(step) - 50) / 32
-            default: return Float(step % 2 + least)
-            }}
+            dtype == .bool ? (step % 3 != 0 ? 1 : 0) : (Float(step) - 50) / 32
         }}
         return MLXArray(values, shape).asType(dtype)
     }}
@@ -192,7 +194,6 @@ def _conditions(bound: BoundProgram, names: Sequence[str]) -> str:
 
 def _tests(chosen: Selection, module: str) -> str:
     graph = chosen.detail.graph
-    divisors = divisor_places(graph)
     types = graph.input_types
     is_one = len(graph.output_types) == 1
     tolerance = 2 * max(Tolerance.of(type_.dtype).relative for type_ in graph.output_types)
@@ -201,8 +202,8 @@ def _tests(chosen: Selection, module: str) -> str:
         module=module,
         name=chosen.name,
         examples=",\n".join(
-            f"            example({list(t.shape)}, {_dtype(t.dtype)}, {i}, {int(i in divisors)})"
-            for i, t in enumerate(types)
+            f"            example({list(t.shape)}, {_dtype(t.dtype)}, {i}{_integers(integers)})"
+            for i, (t, integers) in enumerate(zip(types, integers_of(graph), strict=True))
         ),
         taken=", ".join(f"x[{i}]" for i in range(len(types))),
         closure=", ".join("_" for _ in types),
@@ -214,6 +215,14 @@ def _tests(chosen: Selection, module: str) -> str:
         ),
         tolerance=repr(tolerance),
     )
+
+
+def _integers(integers: range | None) -> str:
+    """Return the last argument of an example in Swift; uint64 wraps around as it does in MLX."""
+    if integers is None:
+        return ""
+    numbers = (n - (1 << 64) if n >= 1 << 63 else n for n in integers)
+    return f", [{', '.join(map(str, numbers))}]"
 
 
 def _literal(text: str) -> str:

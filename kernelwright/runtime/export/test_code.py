@@ -6,13 +6,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.evaluator.oracle.mlx_answer import run_mlx
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.op import Array
+from kernelwright.runtime.export.integer_range import integers_of
 from kernelwright.runtime.export.literal_code import type_source
 from kernelwright.runtime.export.reference_code import parameter_names
 from kernelwright.store import CandidateDetail
@@ -27,6 +27,7 @@ import pytest
 
 import {name} as exported
 
+# The shape and the dtype of each input, and the integers that it takes.
 INPUTS = [{inputs}]
 TOLERANCES = [{tolerances}]
 # Some elements of each output for `example(0)`, by flat index, from a float64 oracle.
@@ -35,17 +36,18 @@ EXPECTED = [
 
 
 def example(seed):
-    """Make inputs whose every element is exact in every dtype."""
+    """Make inputs whose every element is exact in its dtype."""
     arrays = []
-    for place, (shape, dtype) in enumerate(INPUTS):
+    for place, (shape, dtype, *integers) in enumerate(INPUTS):
         count = 1
         for size in shape:
             count *= size
         steps = (mx.arange(count) * 37 + 11 * place + 13 * seed) % 101
         if dtype == mx.bool_:
             values = steps % 3 != 0
-        elif mx.issubdtype(dtype, mx.integer):
-            values = {integers}
+        elif integers:
+            (taken,) = integers
+            values = taken.start + taken.step * (steps % len(taken)).astype(mx.int64)
         else:
             values = (steps.astype(mx.float32) - 50) / 32
         arrays.append(values.astype(dtype).reshape(shape))
@@ -100,8 +102,10 @@ def test_source(detail: CandidateDetail, name: str) -> str:
     graph = detail.graph
     names = parameter_names(graph)
     inputs = "".join(
-        f"\n    {type_source(type_)},  # {parameter}"
-        for type_, parameter in zip(graph.input_types, names, strict=True)
+        f"\n    {type_source(type_, integers)},  # {parameter}"
+        for type_, integers, parameter in zip(
+            graph.input_types, integers_of(graph), names, strict=True
+        )
     )
     tolerances = ", ".join(
         f"({t.relative!r}, {t.absolute!r})" for t in map(Tolerance.of, _output_dtypes(graph))
@@ -110,37 +114,27 @@ def test_source(detail: CandidateDetail, name: str) -> str:
         f"    [{', '.join(f'({i}, {value})' for i, value in sampled)}],\n"
         for sampled in expected_values(graph)
     )
-    divisors = divisor_places(graph)
-    return _BODY.format(
-        name=name,
-        inputs=f"{inputs}\n",
-        tolerances=tolerances,
-        expected=expected,
-        # What a division by zero gives, nobody knows.
-        integers=f"steps % 2 + int(place in {divisors})" if divisors else "steps % 2",
-    )
+    return _BODY.format(name=name, inputs=f"{inputs}\n", tolerances=tolerances, expected=expected)
 
 
 def example_inputs(graph: Graph, seed: int = 0) -> list[NDArray[np.generic]]:
     """Make what the printed `example` makes, with NumPy."""
-    divisors = divisor_places(graph)
     return [
-        _example(type_, place, seed, least=int(place in divisors))
-        for place, type_ in enumerate(graph.input_types)
+        _example(type_, place, seed, integers)
+        for place, (type_, integers) in enumerate(
+            zip(graph.input_types, integers_of(graph), strict=True)
+        )
     ]
 
 
-def divisor_places(graph: Graph) -> tuple[int, ...]:
-    """List the inputs by which others are divided."""
-    return tuple(place for place, d in enumerate(domains_of(graph)) if d.is_divisor)
-
-
-def _example(type_: TensorType, place: int, seed: int, least: int) -> NDArray[np.generic]:
+def _example(
+    type_: TensorType, place: int, seed: int, integers: range | None
+) -> NDArray[np.generic]:
     steps = (np.arange(type_.size, dtype=np.int64) * 37 + 11 * place + 13 * seed) % 101
     if type_.dtype is Dtype.BOOL:
         values: NDArray[np.generic] = steps % 3 != 0
-    elif type_.dtype.is_integer:
-        values = steps % 2 + least
+    elif integers:
+        values = integers.start + integers.step * (steps % len(integers))
     else:
         values = (steps - 50) / 32
     return values.astype(type_.dtype.numpy).reshape(type_.shape)

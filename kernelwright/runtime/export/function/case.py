@@ -10,8 +10,8 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.runtime.export.function.dispatch import _Call
-from kernelwright.runtime.export.function.function_export import FunctionFiles
 from kernelwright.runtime.export.function.ways import outcome
+from kernelwright.runtime.export.integer_range import integers_of
 
 Flat = Callable[..., list[mx.array]]
 Shape = tuple[int, ...]
@@ -25,22 +25,25 @@ class Case:
     arrays: tuple[mx.array, ...]
 
 
-def cases_of(export: FunctionFiles, number: int, call: _Call, original: Flat) -> list[Case]:
-    """Draw arguments as searched, at another shape and on another dtype, as far as there are."""
+def cases_of(graph: ir.Graph, call: _Call, original: Flat) -> list[Case]:
+    """Draw arguments as searched, at another shape and on another dtype, as far as there are.
+
+    Args:
+        graph: what the call computes; its first inputs are the call's arrays.
+        call: as searched.
+        original: computes the function's results of such arrays.
+    """
     types = [(tuple(a.shape), a.dtype) for a in call.arrays]
     keep = [a if _has_values(a) else None for a in call.arrays]
-    cases = [Case("as searched", fresh(types, 1, keep))]
-    graph = export.module.variants[number].traced.graph
+    cases = [Case("as searched", fresh(types, integers_of(graph), 1, keep))]
     other = another_shape(graph, types, original)
     if other is not None:
-        dtypes = [d for _, d in types]
-        arrays = fresh(list(zip(other, dtypes, strict=True)), 2)
-        cases.append(Case("at another shape", arrays))
+        cases.append(Case("at another shape", other))
     floats = {d for _, d in types if mx.issubdtype(d, mx.floating)}
     if floats:
         target = mx.float16 if floats == {mx.float32} else mx.float32
         changed = [(s, target if d in floats else d) for s, d in types]
-        cases.append(Case("on another dtype", fresh(changed, 3, keep)))
+        cases.append(Case("on another dtype", fresh(changed, integers_of(graph), 3, keep)))
     return cases
 
 
@@ -49,21 +52,31 @@ def _has_values(array: mx.array) -> bool:
 
 
 def fresh(
-    types: Sequence[tuple[tuple[int, ...], mx.Dtype]],
+    types: Sequence[tuple[Shape, mx.Dtype]],
+    integers: Sequence[range | None],
     seed: int,
     keep: Sequence[mx.array | None] = (),
 ) -> tuple[mx.array, ...]:
-    """Draw arrays: floats from a normal distribution, integers that any index may be."""
+    """Draw arrays: integers of those that each may take, other floats from a normal distribution.
+
+    Args:
+        types: shapes and dtypes.
+        integers: those that each array takes, at least as many as there are types; None for
+            fractions and flags.
+        seed: of the generator.
+        keep: arrays that are taken as they are.
+    """
     made = []
     for place, (shape, dtype) in enumerate(types):
         key = mx.random.key(1000 * seed + place)
-        kept = keep[place] if place < len(keep) else None
+        kept, taken = keep[place] if place < len(keep) else None, integers[place]
         if kept is not None:
             made.append(kept)
+        elif taken is not None:
+            chosen = mx.random.randint(0, len(taken), shape, mx.int64, key=key)
+            made.append((taken.start + taken.step * chosen).astype(dtype))
         elif dtype == mx.bool_:
             made.append(mx.random.bernoulli(0.7, shape, key=key))
-        elif mx.issubdtype(dtype, mx.integer):
-            made.append(mx.random.randint(0, 2, shape, key=key).astype(dtype))
         else:
             made.append(mx.random.normal(shape, key=key).astype(dtype))
     mx.eval(made)
@@ -72,15 +85,21 @@ def fresh(
 
 def another_shape(
     graph: ir.Graph, types: Sequence[tuple[Shape, mx.Dtype]], original: Flat
-) -> list[Shape] | None:
-    """Return other shapes that the original takes: of a free size, or one that is changed."""
+) -> tuple[mx.array, ...] | None:
+    """Return arrays of other shapes that the original takes: of a free size, or one changed."""
     shapes, dtypes = [shape for shape, _ in types], [dtype for _, dtype in types]
     for tried in (*_resized(graph, len(types)), *_changed(shapes)):
-        arrays = fresh(list(zip(tried, dtypes, strict=True)), 4)
-        # What reads beyond an array, as an embedding of too few rows, differs from itself.
+        changed = list(zip(tried, dtypes, strict=True))
+        try:
+            # How far an index may reach at these shapes, their trace tells.
+            traced = ir.capture_call(original, *(mx.zeros(s, d) for s, d in changed)).graph
+        except KernelwrightError:
+            continue
+        arrays = fresh(changed, integers_of(traced), 4)
+        # What reads beyond an array differs from itself.
         made, again = (outcome(partial(original, *arrays)) for _ in range(2))
         if not isinstance(made, str) and not isinstance(again, str) and _is_same(made, again):
-            return tried
+            return arrays
     return None
 
 

@@ -10,7 +10,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.ir.trace.capture import capture_labelled
 from kernelwright.runtime.export.folder import SHARED, ExportedFile
 from kernelwright.runtime.export.format import ExportedModule
-from kernelwright.runtime.export.function.alone import ExampleCall, seen
+from kernelwright.runtime.export.function.alone import ExampleCall
 from kernelwright.runtime.export.function.arguments_code import imported_name
 from kernelwright.runtime.export.function.function_export import (
     FunctionFiles,
@@ -74,7 +74,7 @@ def export_target(
     details = export.module.details
     limit = max(d.evaluations[0].evaluation.device.threadgroup_bytes for d in details)
     checks = prove(export, function, limit, is_strict=not force)
-    remarks = _remarks(function, export.calls)
+    remarks = _remarks(function, [served.example for served in export.calls])
     files = _laid_out(export, function, (checks, remarks), layout)
     imported = imported_name(export.module.source)
     return ExportedModule(
@@ -156,8 +156,7 @@ def _laid_out(
     layout: Layout,
 ) -> tuple[ExportedFile, ...]:
     name = export.module.name
-    calls = [seen(function, call.args, call.kwargs, ()) for call in export.calls]
-    tests = function_tests(export.module, function, calls)
+    tests = function_tests(export, function)
     said = function_verification(export.module, *known, is_patch=layout == "patch")
     verification = ExportedFile(name=SHARED, text=said)
     if layout == "patch":

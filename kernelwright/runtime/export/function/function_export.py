@@ -47,13 +47,21 @@ Tried = Callable[[Sequence[Graph]], str]
 
 
 @dataclass(frozen=True)
+class ServedCall:
+    """A call that kernels serve."""
+
+    example: ExampleCall
+    graph: Graph
+    """What it computes; its first inputs are the arrays among the arguments."""
+
+
+@dataclass(frozen=True)
 class FunctionFiles:
     """A function's module and its data."""
 
     module: FunctionModule
     files: tuple[ExportedFile, ...]
-    calls: tuple[ExampleCall, ...]
-    """Those that kernels serve."""
+    calls: tuple[ServedCall, ...]
 
 
 def export_function(
@@ -87,14 +95,14 @@ def export_function(
     prepared = _prepared(function, _named(function, name, owner or name), calls)
     bare, traced, reasons = prepared.module, prepared.traced, [*impure, *prepared.reasons]
     variants: list[Variant] = []
-    served: list[ExampleCall] = []
+    served: list[ServedCall] = []
     for call, ways in traced:
         found = [choose(way, lookup, admits=admits) for way in ways]
         best = max(found, key=lambda vs: sum(len(v.kernels) for v in vs))
         known = {v.traced.key for v in variants}
         fresh = [v for v in best if v.traced.key not in known]
         variants += fresh
-        served += [call] if fresh else []
+        served += [ServedCall(call, v.traced.graph) for v in fresh[:1]]
     if not variants:
         tasks = [task for _, ways in traced for way in ways for task in way.tasks]
         found_kernels = [d for details in lookup(tasks).values() for d in details]

@@ -60,11 +60,11 @@ def prove(
             alone is.
     """
     checks: list[Check] = []
-    for number, served in enumerate(export.calls):
-        call = seen(function, served.args, served.kwargs, ())
+    for served in export.calls:
+        call = seen(function, served.example.args, served.example.kwargs, ())
         is_certain = has_order(export.module)
         original = _flat(function, call)
-        cases = cases_of(export, number, call, original)
+        cases = cases_of(served.graph, call, original)
         checks += _elsewhere(export, call, cases, original, has_order=is_certain)
         checks += _kernels(export, function, call, cases[:1], threadgroup_bytes, is_certain)
     for check in checks:

@@ -7,17 +7,23 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 
+from kernelwright.ir.graph import Graph
 from kernelwright.runtime.export.function.agreement import is_close, neighbours
+from kernelwright.runtime.export.function.alone import seen
 from kernelwright.runtime.export.function.arguments_code import (
     arguments_source,
     arguments_with,
     target_source,
 )
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves
+from kernelwright.runtime.export.function.function_export import FunctionFiles
 from kernelwright.runtime.export.function.literal import literal
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.object_code import MADE
+from kernelwright.runtime.export.integer_range import integers_of
 from kernelwright.runtime.export.test_code import telling_places
+
+_Type = tuple[tuple[int, ...], mx.Dtype] | tuple[tuple[int, ...], mx.Dtype, range]
 
 _SAMPLED = 8
 ORDERLESS = frozenset({"argpartition", "argsorted_slice", "partition", "sorted_slice"})
@@ -34,8 +40,9 @@ import pytest
 
 import {name} as exported
 
-# For each call that kernels serve: its arrays' shapes and dtypes, how it is made of them, and
-# some elements of each result of the original for `example(call, 0)`, by flat index.
+# For each call that kernels serve: its arrays' shapes and dtypes, with the integers that they
+# take; how it is made of them; and some elements of each result of the original for
+# `example(call, 0)`, by flat index.
 CALLS = [
 {calls}]
 
@@ -63,6 +70,7 @@ def test_it_gives_the_values_of_the_original(call):
         for result, (_, dtype, samples) in zip(results, call[2]):
             assert result.dtype == dtype
             tolerance = 1e-4 if dtype in (mx.float32, mx.complex64) else 2e-2
+            tolerance *= mx.issubdtype(dtype, mx.inexact)
             for index, value in samples:
                 found = result.reshape(-1)[index].item()
                 assert found == pytest.approx(value, rel=tolerance, abs=tolerance, nan_ok=True)
@@ -95,24 +103,25 @@ def outcome_of(function, way, arrays):
 
 _EXAMPLE = '''\
 def example(types, seed):
-    """Make arrays whose every element is exact in every dtype."""
+    """Make arrays whose every element is exact in its dtype."""
     arrays = []
-    for place, (shape, dtype) in enumerate(types):
+    for place, (shape, dtype, *integers) in enumerate(types):
         count = 1
         for size in shape:
             count *= size
         steps = (mx.arange(count) * 37 + 11 * place + 13 * seed) % 101
         if dtype == mx.bool_:
             values = steps % 3 != 0
-        elif mx.issubdtype(dtype, mx.integer):
-            values = steps % 2
+        elif integers:
+            (taken,) = integers
+            values = taken.start + taken.step * (steps % len(taken)).astype(mx.int64)
         else:
             values = (steps.astype(mx.float32) - 50) / 32
         arrays.append(values.astype(dtype).reshape(shape))
     return arrays'''
 
 
-def example(types: Sequence[tuple[tuple[int, ...], mx.Dtype]], seed: int) -> list[mx.array]:
+def example(types: Sequence[_Type], seed: int) -> list[mx.array]:
     """Make what the printed `example` makes."""
     space: dict[str, object] = {"mx": mx}
     exec(_EXAMPLE, space)
@@ -120,17 +129,16 @@ def example(types: Sequence[tuple[tuple[int, ...], mx.Dtype]], seed: int) -> lis
     return made
 
 
-def function_tests(
-    module: FunctionModule, function: Callable[..., object], calls: Sequence[_Call]
-) -> str | None:
+def function_tests(export: FunctionFiles, function: Callable[..., object]) -> str | None:
     """Return the test file's text; None where an argument of every call is an object."""
-    printed = []
-    for call in calls:
+    printed, module = [], export.module
+    for served in export.calls:
+        call = seen(function, served.example.args, served.example.kwargs, ())
         nest = arguments_source(call, module.source)
         if nest is None or nest.data:
             continue
-        types = [(tuple(a.shape), a.dtype) for a in call.arrays]
-        listed = ", ".join(f"({s!r}, {literal(d)})" for s, d in types)
+        types = _types(call, served.graph)
+        listed = ", ".join(f"({', '.join(map(literal, type_))})" for type_ in types)
         made, near = _results(function, call, types)
         results = "".join(
             f"            {_samples(r, [n[place] for n in near], has_order(module))},\n"
@@ -158,10 +166,15 @@ def function_tests(
     )
 
 
+def _types(call: _Call, graph: Graph) -> list[_Type]:
+    """Return each array's shape and dtype, and the integers that it takes, if any."""
+    pairs = zip(call.arrays, integers_of(graph), strict=False)
+    types = [(tuple(a.shape), a.dtype, integers) for a, integers in pairs]
+    return [(s, d) if integers is None else (s, d, integers) for s, d, integers in types]
+
+
 def _results(
-    function: Callable[..., object],
-    call: _Call,
-    types: Sequence[tuple[tuple[int, ...], mx.Dtype]],
+    function: Callable[..., object], call: _Call, types: Sequence[_Type]
 ) -> tuple[list[mx.array], list[list[mx.array]]]:
     """Return the original's results, and those for inputs moved by their last bits."""
     with mx.stream(mx.cpu):
