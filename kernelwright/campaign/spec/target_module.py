@@ -14,10 +14,16 @@ from types import ModuleType
 from kernelwright.errors import InputError, KernelwrightError
 
 _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<function>[\w.]+))?")
+_ITEM = re.compile(r"""\[(?:(\d+)|'([\w ]+)'|"([\w ]+)")\]""")
 
 
 def open_target(target: str, folder: Path) -> tuple[ModuleType, Path, str | None]:
-    """Import what a target names; return also how to call its place, and its function's name."""
+    """Import what a target names; return also how to call its place, and its function's name.
+
+    Items may be written as in Python: `pairs[0]` and `table['warm']` are `pairs.0` and
+    `table.warm`.
+    """
+    target = _ITEM.sub(r".\1\2\3", target)
     named = _MODULE.fullmatch(target)
     is_path = named is None or named["module"].endswith(".py") or (folder / target).exists()
     if named is not None and not is_path:

@@ -1,7 +1,7 @@
 """Follows a dotted name, such as `model.forward`, to what can be called."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -39,7 +39,7 @@ def resolved(
     if not callable(found):
         raise InputError(
             f"expected {path}:{name} to be a function of MLX arrays, found "
-            f"{type(found).__name__}; the file's functions are: {listed}."
+            f"{type(found).__name__}; {_item(name, found) or f'its functions are: {listed}'}."
         )
     return name, original_of(found)
 
@@ -64,9 +64,21 @@ def _of_only_instance(
 def _member(holder: object, part: str) -> object:
     if part.isdigit() and isinstance(holder, list | tuple):
         return holder[int(part)] if int(part) < len(holder) else None
-    if isinstance(holder, dict) and part in holder:
-        return holder[part]
+    if isinstance(holder, dict):
+        key = int(part) if part.isdigit() and part not in holder else part
+        if key in holder:
+            return holder[key]
     return getattr(holder, part, None)
+
+
+def _item(name: str, holder: object) -> str:
+    """Say how to name an item of a list or dict that holds functions; nothing of others."""
+    items: Iterable[tuple[object, object]] = ()
+    if isinstance(holder, dict):
+        items = holder.items()
+    elif isinstance(holder, list | tuple):
+        items = enumerate(holder)
+    return next((f"name an item, such as {name}.{key}" for key, v in items if callable(v)), "")
 
 
 def _instances(module: ModuleType, kind: type) -> list[str]:

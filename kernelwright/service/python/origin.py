@@ -149,7 +149,7 @@ def _variable_of(value: object) -> _Variable | None:
         lasting = [n for n in sorted(names, key=lambda n: n != own) if not is_in_a_loop(space, n)]
         if lasting:
             return _Variable(module, lasting[0])
-        for name, holder in space.items():
+        for name, holder in tuple(space.items()):
             key = None if name.startswith("_") else _key_of(value, holder)
             if key is not None:
                 return _Variable(module, f"{name}.{key}")
@@ -157,11 +157,17 @@ def _variable_of(value: object) -> _Variable | None:
 
 
 def _homes_of(value: object) -> list[ModuleType]:
-    """Return the modules that may hold an object: its class's or function's, and the program."""
+    """Return the modules that may hold an object, the likely ones first.
+
+    They are its class's or function's and the program's; any other may hold an object of a
+    library's class, as `proj = nn.Linear(8, 8)` of an imported file does.
+    """
     inner = _innermost(value)
-    kind = inner if hasattr(inner, "__globals__") else type(inner)
-    names = (kind.__module__, "__main__")
-    return [m for m in map(sys.modules.get, dict.fromkeys(names)) if m is not None]
+    is_function = hasattr(inner, "__globals__")
+    names = ((inner if is_function else type(inner)).__module__, "__main__")
+    others = () if is_function else tuple(sys.modules)
+    found = map(sys.modules.get, dict.fromkeys((*names, *others)))
+    return [m for m in found if isinstance(m, ModuleType)]
 
 
 def _innermost(value: object) -> object:
@@ -175,7 +181,12 @@ def _key_of(value: object, holder: object) -> str | None:
     """Return the place of an object in a list, tuple or dict, as a command names it."""
     if type(holder) is dict:
         keys = (k for k, v in holder.items() if v is value)
-        return next((k for k in keys if isinstance(k, str) and k.isidentifier()), None)
+        return next((str(k) for k in keys if _is_word(k)), None)
     if not isinstance(holder, list | tuple):
         return None
     return next((str(i) for i, v in enumerate(holder) if v is value), None)
+
+
+def _is_word(key: object) -> bool:
+    """Say whether a command can name the item of a dict that has this key."""
+    return key.isidentifier() if isinstance(key, str) else type(key) is int and key >= 0

@@ -87,6 +87,33 @@ def test_a_dict_of_inputs_serves_several_functions(tmp_path: Path) -> None:
     assert [(s.name, len(s.inputs)) for s in subjects] == [("add", 2), ("double", 1)]
 
 
+MAKER = """
+def scaled(factor):
+    return lambda x: x * factor
+
+pairs = [scaled(2.0), scaled(3.0)]
+table = {"warm": scaled(0.5), "cold run": scaled(0.25), 4: scaled(4.0)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "made"),
+    [
+        ("pairs.1", "pairs.1", 3.0),
+        ("pairs[1]", "pairs.1", 3.0),
+        ("table['warm']", "table.warm", 0.5),
+        ('table["cold run"]', "table.cold run", 0.25),
+        ("table[4]", "table.4", 4.0),
+    ],
+)
+def test_an_item_is_named_as_in_python_or_with_a_dot(
+    tmp_path: Path, written: str, name: str, made: float
+) -> None:
+    (subject,) = load_subjects(f"{_file(tmp_path, MAKER)}:{written}", ["f32[2]"])
+    assert subject.name == name
+    assert subject.function(mx.array(1.0)).item() == made  # type: ignore[attr-defined]
+
+
 def test_command_line_wins_over_the_file(tmp_path: Path) -> None:
     made = "def example_inputs():\n    return mx.zeros((2, 3))\n"
     (subject,) = load_subjects(_file(tmp_path, SOFTMAX + made), ["f32[7]"])
@@ -108,6 +135,8 @@ def test_a_file_finds_its_neighbours(tmp_path: Path) -> None:
         (TWO, "", ["f32[2]"], r"several functions \(add, double\)"),
         ("x = 3", "", ["f32[2]"], "expected a function in .*, found none"),
         ("x = 3", ":x", ["f32[2]"], "to be a function of MLX arrays, found int"),
+        (MAKER, ":pairs", ["f32[2]"], "found list; name an item, such as pairs.0"),
+        (MAKER, ":table", ["f32[2]"], "found dict; name an item, such as table.warm"),
         ("import nowhere_to_be_found", "", [], "needs the package 'nowhere_to_be_found'"),
         ("def f(:", "", [], "cannot be imported: SyntaxError"),
         ("1 / 0", "", [], "cannot be imported: ZeroDivisionError: division by zero"),

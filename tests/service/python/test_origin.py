@@ -29,10 +29,12 @@ def make(scale: float) -> Function:
     return inner
 
 
+projection = Linear(2, 2)
+layers = {"up": Linear(2, 2)}
 step = mx.value_and_grad(loss)
 rows = mx.vmap(loss)
 twice, thrice = make(2.0), make(3.0)
-table: dict[str, Function] = {"halved": make(0.5)}
+table: dict[str | int, Function] = {"halved": make(0.5), 4: make(4.0)}
 blocks = [Block(2, 2), Block(2, 2)]
 for looped in [mx.grad(loss)]:
     LOOPED = looped.__name__
@@ -47,8 +49,12 @@ for looped in [mx.grad(loss)]:
         (twice, "twice"),
         (thrice, "thrice"),
         (table["halved"], "table.halved"),
+        (table[4], "table.4"),
         (blocks[1], "blocks.1"),
         (blocks[1].__call__, "blocks.1.__call__"),
+        (projection, "projection"),
+        (projection.__call__, "projection.__call__"),
+        (layers["up"], "layers.up"),
     ],
 )
 def test_a_function_is_called_as_the_variable_that_holds_it(function: Function, name: str) -> None:
