@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kernelwright.service.python.search import search
     from kernelwright.service.python.verify import verify
 
+    __version__: str
+
 __all__ = [
     "best",
     "campaign",
@@ -50,6 +52,10 @@ _ROOMS = ("campaign", "plan", "search")
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("kernelwright")
     if name not in __all__:
         raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")
     try:
@@ -65,4 +71,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted((*__all__, "__version__"))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -18,6 +19,11 @@ def test_import_loads_neither_mlx_nor_a_database_nor_a_model_client() -> None:
 def test_dispatch_is_imported_when_it_is_used() -> None:
     assert callable(kernelwright.optimize)
     assert callable(kernelwright.explain)
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert kernelwright.__version__ == version("kernelwright")
+    assert "__version__" in dir(kernelwright)
 
 
 def test_unknown_names_are_attribute_errors() -> None:

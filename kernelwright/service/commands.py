@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+import kernelwright
 from kernelwright.service.lazy_group import CommandEntry, Entry, GroupEntry, LazyGroup
 from kernelwright.service.setting_default import TAKEN, defaults_of
 from kernelwright.variable import check_variables
@@ -82,9 +83,7 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version
-
-        typer.echo(f"kernelwright {version('kernelwright')}")
+        typer.echo(f"kernelwright {kernelwright.__version__}")
         raise typer.Exit
 
 
