@@ -1,11 +1,14 @@
 """How an object is reached from another one: the path of a layer within its model."""
 
 from collections.abc import Iterator, Mapping
+from types import FunctionType, ModuleType
 
 import mlx.core as mx
 
 _DEEPEST = 8
 _MOST = 20_000
+# From a module everything that is imported is reached; one that loads late would load.
+_PLAIN = (mx.array, type, str, bytes, int, float, type(None), FunctionType, ModuleType)
 
 
 def member_paths(owner: object) -> dict[int, tuple[str, ...]]:
@@ -54,7 +57,8 @@ def _members(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _is_walked(value: object) -> bool:
-    if isinstance(value, list | tuple | dict):
+    kind = type(value)
+    if issubclass(kind, list | tuple | dict):
         return True
-    is_plain = isinstance(value, mx.array | type | str | bytes | int | float | None.__class__)
-    return not is_plain and hasattr(value, "__dict__") and not hasattr(value, "__code__")
+    # Asked of the class: an attribute of an object may be computed, and fail.
+    return not issubclass(kind, _PLAIN) and kind.__dictoffset__ != 0
