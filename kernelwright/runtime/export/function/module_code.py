@@ -273,7 +273,10 @@ class FunctionModule:
         made = f"_with_kernels({place}, _VARIANTS, _CAPTURED, _NAMES, _PASSED)"
         bound = f"\n{self.source.public} = {name}.{method}" if self.source.public else ""
         if self.has_own_class:
-            return f"{place} = {made}{bound}"
+            is_inherited = method not in vars(type(self.source.objects[name]))
+            # Kernels note what the class holds, which another entry would change.
+            first = f"# Its own, before it is noted.\n{place} = {place}\n" if is_inherited else ""
+            return f"{first}{place} = {made}{bound}"
         # The class is a library's, which stays as it is.
         kind = f"type({name})"
         return f'{name}.__class__ = type({kind}.__name__, ({kind},), {{"{method}": {made}}}){bound}'
