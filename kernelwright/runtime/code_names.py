@@ -80,6 +80,17 @@ def _is_from_the_users(module: str) -> bool:
     return module.partition(".")[0] not in _NOT_THE_USERS
 
 
+def _has(value: object, name: str) -> bool:
+    """Say whether a value has an attribute, whatever its `__getattr__` makes up or fails at."""
+    if not hasattr(type(value), "__getattr__"):
+        return hasattr(value, name)
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        own = ()
+    return name in own or any(name in vars(kind) for kind in type(value).__mro__)
+
+
 def _attribute(holder: object, key: str) -> object:
     try:
         return getattr(holder, key)

@@ -23,6 +23,7 @@ from kernelwright.runtime.code_names import (
     _PLAIN,
     _attribute,
     _globals_in,
+    _has,
     _is_from_the_users,
     _is_special,
     _is_the_users,
@@ -243,7 +244,7 @@ class _Walk:
         elif isinstance(value, types.MappingProxyType):
             for part in gc.get_referents(value):
                 self._visit(part, name)
-        elif hasattr(value, "__wrapped__") and callable(value):
+        elif _has(value, "__wrapped__") and callable(value):
             # What functools.lru_cache and its like return.
             self._token(id(value))
             self._visit(value.__wrapped__, name)
@@ -272,7 +273,7 @@ class _Walk:
         elif isinstance(value, (set, frozenset)):
             watch("equal", value, "", frozenset(value))
             self._token(frozenset(value))
-        elif isinstance(value, (bytearray, memoryview)) or hasattr(value, "tobytes"):
+        elif isinstance(value, (bytearray, memoryview)) or _has(value, "tobytes"):
             size = getattr(value, "nbytes", None) or len(value)
             if size > _MOST_BYTES:
                 self.too_large.append(name)
@@ -292,7 +293,7 @@ class _Walk:
         if isinstance(value, dict):
             # An mlx.nn.Module is a dict of its attributes.
             is_plain = kind is dict or kind.__module__ == "collections"
-            is_object = not is_plain and hasattr(value, "__dict__")
+            is_object = not is_plain and _has(value, "__dict__")
             self._items(value, is_object)
         elif not (_is_the_users(kind) or kind.__name__ in ("SimpleNamespace", "Namespace")):
             self._token(id(value))

@@ -14,8 +14,12 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
+from kernelwright.runtime.export.function.alone import ExampleCall
 from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.function_export import export_function
+from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.source import NotPortableError, carry
+from kernelwright.runtime.export.function.variant import Lookup
 
 X = mx.random.normal((3, 8), key=mx.random.key(1))
 TABLE = np.linspace(0, 1, 8)
@@ -137,3 +141,40 @@ def test_calls_with_other_values_are_told_apart(one: object, other: object) -> N
 def test_calls_with_equal_values_are_one() -> None:
     for make in (lambda: np.ones(3), lambda: {"b", "a"}, lambda: _scaled(2.0), lambda: Config()):
         assert _Call(((X, make()), {})).key == _Call(((X, make()), {})).key
+
+
+class Failing:
+    """Its attributes fail, as those of a configuration do that misses its file."""
+
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(f"{name} cannot be read")
+
+
+class Lenient(dict):
+    """Has every attribute, if only as None."""
+
+    __getattr__ = dict.get
+
+
+def test_objects_that_make_attributes_up_are_carried(kernels_of: Callable[..., Lookup]) -> None:
+    x = mx.zeros((4, 8))
+    export = export_function(
+        _shifted,
+        "shifted",
+        [ExampleCall((x,), {})],
+        kernels_of(lambda _: ("m4-pro",)),
+        admits=lambda _: True,
+    )
+    with imported(export.files, "shifted") as module:
+        assert module.shifted.serves(x)
+        assert module.shifted(x).tolist() == _shifted(x).tolist()
+
+
+failing = Failing()
+
+
+def _shifted(x: mx.array, shift: Lenient = Lenient(by=0.5)) -> mx.array:  # noqa: B008
+    return mx.exp(x) * failing.scale + shift.by

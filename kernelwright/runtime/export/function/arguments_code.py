@@ -8,6 +8,7 @@ from typing import cast
 
 import mlx.core as mx
 
+from kernelwright.runtime.code_names import _has
 from kernelwright.runtime.export.function.dispatch import _Call, _rebuilt
 from kernelwright.runtime.export.function.literal import is_literal, literal
 from kernelwright.runtime.export.function.object_code import NotPrintableError, ObjectPrinter
@@ -54,7 +55,7 @@ def _source(value: object, count: Iterator[int], printer: ObjectPrinter) -> str:
         return f"{{{', '.join(f'{k!r}: {_source(v, count, printer)}' for k, v in value.items())}}}"
     if type(value) is list:
         return f"[{', '.join(_source(v, count, printer) for v in value)}]"
-    if isinstance(value, tuple) and (type(value) is tuple or hasattr(value, "_make")):
+    if isinstance(value, tuple) and (type(value) is tuple or _has(value, "_make")):
         inner = ", ".join(_source(v, count, printer) for v in value)
         if type(value) is not tuple:
             return f"{printer.refer(type(value).__name__, type(value))}({inner})"

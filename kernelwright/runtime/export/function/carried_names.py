@@ -9,6 +9,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TypeGuard
 
+from kernelwright.runtime.code_names import _has
 from kernelwright.runtime.export.function.literal import is_literal
 
 ALLOWED = frozenset({"mlx", *sys.stdlib_module_names}) - {"__main__"}
@@ -124,18 +125,18 @@ def is_python(value: object) -> TypeGuard[FunctionType]:
 
 def is_defined_as(value: FunctionType | type, name: str) -> bool:
     """Say whether a definition gives a function or class this name; a namedtuple has none."""
-    is_one = not hasattr(value, "__wrapped__") if is_python(value) else has_source(value)
+    is_one = not _has(value, "__wrapped__") if is_python(value) else has_source(value)
     return value.__name__ == name and is_one
 
 
 def is_an_object(value: object) -> bool:
     """Say whether a value keeps a state, and is no function in one form or another."""
-    if isinstance(value, ModuleType | type | partial) or hasattr(value, "__wrapped__"):
+    if isinstance(value, ModuleType | type | partial) or _has(value, "__wrapped__"):
         return False
     # What mx.compile and its like return.
     if type(value).__module__.startswith(("mlx.core", "nanobind")):
         return False
-    return not (callable(value) and hasattr(value, "__qualname__"))
+    return not (callable(value) and _has(value, "__qualname__"))
 
 
 def classes_in(value: object) -> list[type]:

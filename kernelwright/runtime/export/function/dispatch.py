@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 
 import mlx.core as mx
 
-from kernelwright.runtime.code_names import _MISSING, _attribute, _slot_names
+from kernelwright.runtime.code_names import _MISSING, _attribute, _has, _slot_names
 from kernelwright.runtime.reads import _Unchanged
 
 
@@ -61,7 +61,7 @@ class _Call:
         if isinstance(value, mx.array):
             self.arrays.append(value)
             self._words.append(_type_of(value))
-        elif type(value) in (tuple, list) or hasattr(value, "_make"):
+        elif type(value) in (tuple, list) or _has(value, "_make"):
             self._words.append(f"{type(value).__name__}(")
             for item in value:
                 self._read(item)
@@ -97,9 +97,9 @@ class _Call:
         elif isinstance(value, functools.partial):
             self._words.append("partial")
             self._describe_all((value.func, *value.args, *value.keywords.items()), path)
-        elif callable(value) and hasattr(value, "__qualname__"):
+        elif callable(value) and _has(value, "__qualname__"):
             self._describe_function(value, path)
-        elif hasattr(value, "tobytes"):
+        elif _has(value, "tobytes"):
             # NumPy's: the values are part of what was traced.
             digest = hashlib.sha1(value.tobytes()).hexdigest()
             self._words.append(f"{value.dtype}{list(value.shape)}{digest}")
@@ -118,7 +118,7 @@ class _Call:
             slots = _slot_names(type(value))
             if slots:
                 self._inside(_Slots(value, slots), path, True)
-            if hasattr(value, "__dict__"):
+            if _has(value, "__dict__"):
                 self._inside(value.__dict__, path, True)
             elif not is_container and not slots:
                 # A range shows what it is; what shows its address is like no other.
@@ -136,7 +136,7 @@ class _Call:
         kept = [_attribute(cell, "cell_contents") for cell in value.__closure__ or ()]
         kept = [content for content in kept if content is not _MISSING]
         given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
-        owner = [value.__self__] if hasattr(value, "__self__") else []
+        owner = [value.__self__] if _has(value, "__self__") else []
         self._describe_all((*kept, *given, *owner), path)
 
     def _of_the_class(self, kind: type) -> None:
@@ -233,9 +233,9 @@ def _rebuilt(like: object, arrays: Iterator[mx.array]) -> object:
         return next(arrays)
     if type(like) is dict:
         return {name: _rebuilt(item, arrays) for name, item in like.items()}
-    if type(like) in (tuple, list) or hasattr(like, "_make"):
+    if type(like) in (tuple, list) or _has(like, "_make"):
         items = [_rebuilt(item, arrays) for item in like]
-        return type(like)._make(items) if hasattr(like, "_make") else type(like)(items)
+        return type(like)._make(items) if _has(like, "_make") else type(like)(items)
     return like
 
 
@@ -243,7 +243,7 @@ def _leaves(result: object) -> list[mx.array]:
     """List the arrays of a result in order."""
     if isinstance(result, mx.array):
         return [result]
-    if type(result) in (tuple, list) or hasattr(result, "_make"):
+    if type(result) in (tuple, list) or _has(result, "_make"):
         return [array for item in result for array in _leaves(item)]
     if type(result) is dict:
         return [array for item in result.values() for array in _leaves(item)]

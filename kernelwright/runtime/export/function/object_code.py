@@ -17,6 +17,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelwright.runtime.code_names import _has
 from kernelwright.runtime.export.function.literal import is_literal, literal
 from kernelwright.runtime.method import ATTRIBUTE
 
@@ -110,7 +111,7 @@ class ObjectPrinter:
         if isinstance(value, MethodType):
             return f"{self._print(value.__self__, path)}.{value.__func__.__name__}"
         if isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType) or (
-            callable(value) and hasattr(value, "__qualname__")
+            callable(value) and _has(value, "__qualname__")
         ):
             name = str(getattr(value, "__name__", "")).rpartition(".")[2]
             if name.isidentifier():
@@ -150,7 +151,7 @@ class ObjectPrinter:
             printed = [self._print(v, f"{path}.{i}") for i, v in enumerate(parts)]
             named = [f"{k}={self._print(v, f'{path}.{k}')}" for k, v in value.keywords.items()]
             return f"{name}({', '.join([*printed, *named])})"
-        if type(value) in (list, tuple, set, frozenset) or hasattr(value, "_make"):
+        if type(value) in (list, tuple, set, frozenset) or _has(value, "_make"):
             return self._sequence(value, path)
         if type(value) is dict:
             return self._dict(value, path)
@@ -165,7 +166,7 @@ class ObjectPrinter:
         if isinstance(value, set | frozenset):
             whole = f"{{{inner}}}" if inner else "()"
             return whole if inner and type(value) is set else f"{type(value).__name__}({whole})"
-        if hasattr(value, "_make"):
+        if _has(value, "_make"):
             return f"{self.refer(type(value).__name__, type(value))}({inner})"
         return f"({inner}{',' if len(value) == 1 else ''})"
 
@@ -225,9 +226,9 @@ def _is_container(value: object) -> bool:
         return True
     if isinstance(value, FunctionType | BuiltinFunctionType | MethodType | range | slice):
         return False
-    if is_literal(value) or (callable(value) and hasattr(value, "__qualname__")):
+    if is_literal(value) or (callable(value) and _has(value, "__qualname__")):
         return False
-    return hasattr(value, "__dict__") or hasattr(value, "__slots__")
+    return _has(value, "__dict__") or _has(value, "__slots__")
 
 
 def _contents(value: object) -> list[object]:

@@ -13,6 +13,7 @@ from types import MethodType, ModuleType, SimpleNamespace
 import mlx.core as mx
 
 from kernelwright.ir.trace.transformation import transformation_of
+from kernelwright.runtime.code_names import _has
 from kernelwright.runtime.export.function.carried_names import (
     ALLOWED,
     NUMPY,
@@ -317,9 +318,10 @@ class _Carrier:
             self._found.blocks.append(f"{path} = SimpleNamespace()")
         for name in read:
             whole = f"{path}.{name}"
-            if not hasattr(module, name):
-                raise NotPortableError(f"{module.__name__} has no {name}")
-            value = getattr(module, name)
+            try:
+                value = getattr(module, name)
+            except (AttributeError, ImportError) as e:
+                raise NotPortableError(f"{module.__name__} has no {name}") from e
             if isinstance(value, ModuleType) and not is_library(value.__name__):
                 self._attributes_of(whole, value, node)
             elif self._claim(whole, value):
@@ -457,7 +459,7 @@ class _Carrier:
         names = self._names_in(statement.expression, space, at=_in_file(space))
         text = named_as_at_home(statement.expression, statement.expression_text, space)
         self._found.blocks.append(f"{name} = {_renamed(text, names)}")
-        if not callable(value) or not hasattr(value, "__qualname__"):
+        if not callable(value) or not _has(value, "__qualname__"):
             self._found.objects[name] = value
 
 
