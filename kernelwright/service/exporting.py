@@ -1,7 +1,6 @@
 """Writes exports: what `kernelwright export` and `kernelwright.export` share."""
 
 from collections.abc import Callable, Sequence
-from keyword import iskeyword
 from pathlib import Path
 
 from pydantic import field_validator
@@ -60,8 +59,8 @@ class ExportRequest(Record):
     @field_validator("name")
     @classmethod
     def _names_a_module(cls, name: str | None) -> str | None:
-        if name is not None and (not name.isidentifier() or iskeyword(name)):
-            raise InputError(f"expected a name for the module such as 'softmax', found {name!r}.")
+        if name is not None:
+            check_name(name)
         return name
 
 

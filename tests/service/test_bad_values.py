@@ -9,6 +9,7 @@ from kernelwright.errors import InputError, StoreError, UsageError
 from kernelwright.runtime.export.selection import check_name
 from kernelwright.service import cli
 from kernelwright.service.console import error_console
+from kernelwright.service.exporting import ExportRequest
 from kernelwright.service.output_file import write_output
 from kernelwright.store.location import url_of
 
@@ -33,6 +34,8 @@ def test_inputs_that_cannot_be_are_misuse(texts: list[str], said: str) -> None:
 def test_an_export_has_a_name_that_can_be_imported(name: str) -> None:
     with pytest.raises(UsageError, match="expected a"):
         check_name(name)
+    with pytest.raises(UsageError, match="expected a"):
+        ExportRequest(folder=Path(), name=name, format_name="module", force=False, slower=False)
 
 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Prints the arguments of a call, and the expression that is called."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -25,18 +27,38 @@ class ArgumentsText:
     """Arrays that objects among the arguments hold."""
 
 
-def arguments_source(call: _Call, source: CarriedSource) -> ArgumentsText | None:
-    """Return a call's arguments as Python; None where an object among them has no text."""
-    count = iter(range(len(call.arrays)))
-    refer = partial(_in_module, source)
-    printer = ObjectPrinter(refer, "argument")
-    try:
-        text = _source(call.arguments, count, printer)
-    except NotPrintableError:
-        return None
-    if printer.before:
-        return None
-    return ArgumentsText(text, printer.data)
+def arguments_source(
+    call: _Call, source: CarriedSource, function: Callable[..., object]
+) -> ArgumentsText | None:
+    """Return a call's arguments as Python; None where an object among them has no text.
+
+    Where one has none, those that are the function's defaults are left to it.
+    """
+    for arguments in (call.arguments, without_defaults(call, function)):
+        count = iter(range(len(call.arrays)))
+        printer = ObjectPrinter(partial(_in_module, source), "argument")
+        with suppress(NotPrintableError):
+            text = _source(arguments, count, printer)
+            if not printer.before:
+                return ArgumentsText(text, printer.data)
+    return None
+
+
+def without_defaults(
+    call: _Call, function: Callable[..., object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Return a call's arguments without the last ones and the named ones that are defaults."""
+    args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", call.arguments)
+    defaults = {n: p.default for n, p in inspect.signature(function).parameters.items()}
+    places = list(defaults.values())
+
+    def is_left_out(value: object, default: object) -> bool:
+        return value is default and not _Call(value).arrays
+
+    while args and len(args) <= len(places) and is_left_out(args[-1], places[len(args) - 1]):
+        args = args[:-1]
+    kept = {n: v for n, v in kwargs.items() if not is_left_out(v, defaults.get(n))}
+    return args, kept
 
 
 def _in_module(source: CarriedSource, name: str, value: object) -> str:

@@ -1,7 +1,6 @@
 """Exports a function: carries its source, finds the kernels of its calls, prints the module."""
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,10 +22,10 @@ from kernelwright.runtime.export.function.alone import (
     check_same_state,
     seen,
 )
-from kernelwright.runtime.export.function.carried_names import SUBJECT
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.module_file import files_of, imported
 from kernelwright.runtime.export.function.pure_call import check_pure
+from kernelwright.runtime.export.function.signature_text import signature_text
 from kernelwright.runtime.export.function.source import (
     CarriedSource,
     NotPortableError,
@@ -219,7 +218,7 @@ def _traced_alone(
     source.public = named.public
     bare = FunctionModule(
         source,
-        _signature(function),
+        signature_text(function),
         future_annotations=_has_future(function),
         file=name if name != named.own else "",
     )
@@ -277,32 +276,7 @@ def _carried(
         raise UnsupportedError(f"{name} cannot stand in a module of its own: {e}.") from e
 
 
-def _signature(function: Callable[..., object]) -> str:
-    found = inspect.signature(function)
-    parameters = [p.replace(annotation=_unquoted(p.annotation)) for p in found.parameters.values()]
-    shown = found.replace(
-        parameters=parameters, return_annotation=_unquoted(found.return_annotation)
-    )
-    text = " ".join(str(shown).split())
-    # A user's file is imported under a name of ours, which its annotations carry.
-    return re.sub(rf"\b{SUBJECT}\w*\.", "", text)
-
-
 def _has_future(function: Callable[..., object]) -> bool:
     inner = inspect.unwrap(getattr(function, "__func__", function))
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     return bool(code and code.co_flags & 0x1000000)
-
-
-class _Written:
-    """An annotation that Python keeps as text, as the file has it: without quotes."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-
-def _unquoted(annotation: object) -> object:
-    return _Written(annotation) if isinstance(annotation, str) else annotation

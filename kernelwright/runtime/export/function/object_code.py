@@ -104,8 +104,10 @@ class ObjectPrinter:
         if isinstance(value, np.ndarray | np.generic):
             return self._numpy(value, path)
         if isinstance(value, enum.Enum):
-            kind = type(value)
-            return f"{self.refer(kind.__name__, kind)}.{value.name}"
+            kind = self.refer(type(value).__name__, type(value))
+            # Several flags together have no name that is one of Python's.
+            is_named = value.name in type(value).__members__
+            return f"{kind}.{value.name}" if is_named else f"{kind}({value.value!r})"
         if isinstance(value, range | slice) or value is Ellipsis:
             return repr(value)
         if isinstance(value, MethodType):

@@ -20,10 +20,12 @@ from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.agreement import difference, disagreement, is_equal
 from kernelwright.runtime.export.function.alone import seen
 from kernelwright.runtime.export.function.arguments_code import (
+    ArgumentsText,
     arguments_source,
     arguments_with,
     imported_name,
     target_source,
+    without_defaults,
 )
 from kernelwright.runtime.export.function.case import Case, Flat, cases_of
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves
@@ -65,7 +67,8 @@ def prove(
         is_certain = has_order(export.module)
         original = _flat(function, call)
         cases = cases_of(served.graph, call, original)
-        checks += _elsewhere(export, call, cases, original, has_order=is_certain)
+        nest = arguments_source(call, export.module.source, function)
+        checks += _elsewhere(export, nest, cases, original, has_order=is_certain)
         checks += _kernels(export, function, call, cases[:1], threadgroup_bytes, is_certain)
     for check in checks:
         if check.outcome == "differs" and is_strict:
@@ -85,10 +88,14 @@ def _flat(function: Callable[..., object], call: _Call) -> Flat:
 
 
 def _elsewhere(
-    export: FunctionFiles, call: _Call, cases: Sequence[Case], original: Flat, *, has_order: bool
+    export: FunctionFiles,
+    nest: ArgumentsText | None,
+    cases: Sequence[Case],
+    original: Flat,
+    *,
+    has_order: bool,
 ) -> list[Check]:
     """Import the module in a process that finds MLX alone, and compare what it computes."""
-    nest = arguments_source(call, export.module.source)
     if nest is None:
         return [
             Check(
@@ -234,9 +241,11 @@ def _kernels(
         _check_simulator()
     with _with_kernels(export, threadgroup_bytes, launches, is_metal=is_metal) as module:
         target = _target(module, export)
-        flat = _flat(target, call)
+        # Its defaults are the module's own: members of an enumeration are no other's.
+        given = _Call(without_defaults(call, function))
+        flat = _flat(target, given)
         for case in cases:
-            args, kwargs = arguments_with(call, case.arrays)
+            args, kwargs = arguments_with(given, case.arrays)
             if not _serves(module, export, args, kwargs):
                 checks.append(Check(what=where, outcome="differs", detail="they do not serve it"))
                 continue

@@ -134,7 +134,7 @@ def function_tests(export: FunctionFiles, function: Callable[..., object]) -> st
     printed, module = [], export.module
     for served in export.calls:
         call = seen(function, served.example.args, served.example.kwargs, ())
-        nest = arguments_source(call, module.source)
+        nest = arguments_source(call, module.source, function)
         if nest is None or nest.data:
             continue
         types = _types(call, served.graph)
