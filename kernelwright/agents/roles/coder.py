@@ -15,8 +15,11 @@ from kernelwright.agents.roles.coder_prompt import (
     coder_prompt,
     is_at_floor,
     news_of,
+    next_step,
+    shown_in,
     standing,
 )
+from kernelwright.agents.roles.feedback import is_gated
 from kernelwright.agents.roles.graph_text import mlx_text
 from kernelwright.agents.roles.lesson import Lesson
 from kernelwright.agents.session.async_bridge import AsyncBridge
@@ -69,6 +72,8 @@ class _Thread:
     lessons: tuple[str, ...] = ()
     written: set[str] = field(default_factory=set)
     """Programs of the last conversation."""
+    known: set[str] = field(default_factory=set)
+    """Programs whose texts the model has read in it, or written."""
 
     @property
     def open_session(self) -> Session | None:
@@ -122,19 +127,23 @@ class ModelCoder:
     ) -> Sequence[Proposal]:
         """Propose up to `count` programs; none when the model ends the conversation.
 
-        An open conversation is told its verdicts first, and goes on. A new one begins where
-        `start` says.
+        An open conversation is told its verdicts first, and goes on: to mend its own failure, else
+        as `start` says. A new one begins where `start` says.
         """
         talk = self._talks.setdefault(task.fingerprint, _TaskTalk())
         with talk.lock:
             if is_at_floor(task, device, history):
                 return ()
             thread = talk.threads.setdefault(start.model, _Thread())
-            session = thread.open_session
+            session, asked = thread.open_session, ""
             if session is None:
                 talk.count += 1
                 session = self._begun(thread, talk.count, task, device, history, start)
-            return _proposals(self._advanced(session, task, history), thread, count)
+            elif not _has_failed(session, history):
+                asked = next_step(task, start, thread.known)
+                thread.known |= shown_in((), start)
+                thread.parent = _parent(start)
+            return _proposals(self._advanced(session, task, history, asked), thread, count)
 
     def owns(self, task: Task, history: Sequence[Attempt], program_id: str) -> bool:
         """Say whether a program is its own author's to mend: for two failures in a row it is."""
@@ -168,10 +177,13 @@ class ModelCoder:
             if (session := thread.open_session) is not None and session.was_held:
                 self._on_end(session.ending(reason, is_left=True))
 
-    def _advanced(self, session: Session, task: Task, history: Sequence[Attempt]) -> Advance:
+    def _advanced(
+        self, session: Session, task: Task, history: Sequence[Attempt], asked: str
+    ) -> Advance:
         session.toolbox.history = tuple(history)
+        news = "\n\n".join(filter(None, (news_of(task, history), asked)))
         with self._ending(session):
-            return session.advance(verdicts_on(session, history), news_of(task, history))
+            return session.advance(verdicts_on(session, history), news)
 
     def _concluded(self, session: Session, task: Task, history: Sequence[Attempt]) -> str:
         session.toolbox.history = tuple(history)
@@ -205,7 +217,7 @@ class ModelCoder:
         history: Sequence[Attempt],
         start: Start,
     ) -> Session:
-        thread.written = set()
+        thread.written, thread.known = set(), shown_in(history, start)
         options = self._options
         siblings = self._workbench.siblings(task) if options.shows_siblings else ()
         brief = Brief(
@@ -215,7 +227,7 @@ class ModelCoder:
             siblings=tuple(siblings)[:_MOST_SIBLINGS],
             tool_names=options.tool_names,
         )
-        thread.parent = start.improve.proposal.program.id if start.improve is not None else None
+        thread.parent = _parent(start)
         thread.lessons = tuple(lesson.id for lesson in brief.lessons)
         purpose = Purpose(
             role="coder", task=task.fingerprint, conversation=number, model=start.model
@@ -245,9 +257,20 @@ def _owns(thread: _Thread, history: Sequence[Attempt], program_id: str) -> bool:
     )
 
 
+def _parent(start: Start) -> str | None:
+    return start.improve.proposal.program.id if start.improve is not None else None
+
+
+def _has_failed(session: Session, history: Sequence[Attempt]) -> bool:
+    """Say whether a program that a conversation waits for was found wrong."""
+    waited = [a for a in history if a.proposal.program.id in session.submitted]
+    return any(is_gated(a.evaluation) or not a.evaluation.is_correct for a in waited)
+
+
 def _proposals(advance: Advance, thread: _Thread, count: int) -> list[Proposal]:
     drafts = advance.submitted[:count]
     thread.written |= {draft.program.id for draft in drafts}
+    thread.known |= thread.written
     return [
         Proposal(
             program=draft.program,

@@ -1,6 +1,6 @@
 """What a coder is told when a conversation begins: the task, the floor, the best, other ways."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kernelwright.agents.message import Prompt
@@ -19,6 +19,7 @@ from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 
+_TEMPLATES = "rules task write next examples"
 _MOST_ATTEMPTS = 12
 _LONGEST_LESSON = 300
 _LONGEST_IDEA = 200
@@ -83,7 +84,7 @@ def coder_prompt(
             "seed": None if seed is None else excerpt(seed.program, 2 * _LONGEST_INSPIRATION),
             "champion": None if best is None else shown(best, interface),
             "is_fastest": best is not None and best is best_of(history),
-            "inspirations": [_inspiration(a, task) for a in start.inspirations],
+            "inspirations": [_inspiration(a, task, is_known=False) for a in start.inspirations],
             "floor": floor_of(task.graph, device),
             "from_floor": _times_floor(best_of(history), task, device),
             "attempts": [
@@ -104,7 +105,7 @@ def coder_prompt(
         system={"device": device, "has_tools": has_tools},
         context=f"{task_text(task, device)}\n\n{render('examples', {'examples': examples})}",
         request=request,
-        templates=f"rules task write examples {' '.join(f'examples/{name}' for name in names)}",
+        templates=" ".join((_TEMPLATES, *(f"examples/{name}" for name in names))),
     )
     slowest_s = max((a.evaluation.duration_s for a in history), default=0.0)
     return prompt.model_copy(
@@ -112,13 +113,36 @@ def coder_prompt(
     )
 
 
-def _inspiration(attempt: Attempt, task: Task) -> dict[str, str]:
+def shown_in(history: Sequence[Attempt], start: Start) -> set[str]:
+    """Return the programs whose texts an opening shows."""
+    shown = [start.improve or best_of(history), *start.inspirations]
+    return {attempt.proposal.program.id for attempt in shown if attempt is not None}
+
+
+def next_step(task: Task, start: Start, known: Collection[str]) -> str:
+    """Say in an open conversation what is asked for next; `known` texts are not shown again."""
+
+    def one(attempt: Attempt) -> dict[str, str]:
+        return _inspiration(attempt, task, is_known=attempt.proposal.program.id in known)
+
+    return render(
+        "next",
+        {
+            "parent": None if start.improve is None else one(start.improve),
+            "inspirations": [one(attempt) for attempt in start.inspirations],
+            "combines": start.combines,
+        },
+    )
+
+
+def _inspiration(attempt: Attempt, task: Task, *, is_known: bool) -> dict[str, str]:
+    text = "" if is_known else excerpt(attempt.proposal.program, _LONGEST_INSPIRATION)
     return {
         "id": short_id(task, attempt.proposal.program),
         "idea": attempt.proposal.idea[:_LONGEST_IDEA],
         "outcome": outcome(attempt.evaluation)[:_LONGEST_IDEA],
         "bound": attempt.evaluation.bound,
-        "source": excerpt(attempt.proposal.program, _LONGEST_INSPIRATION),
+        "source": text,
     }
 
 

@@ -6,7 +6,7 @@ from kernelwright.agents.roles.prompt import version
 _TEMPLATES = {
     "planner": ("planner", "graph", "cut"),
     "coder": (
-        *("coder", "rules", "task", "write", "examples"),
+        *("coder", "rules", "task", "write", "next", "examples"),
         *(f"examples/{example.name}" for example in EXAMPLES),
     ),
     "repairer": ("repairer", "rules", "task", "repair"),

@@ -199,6 +199,9 @@ def _score(
     right = [e for e in entries if e.status in _RIGHT and (e.author == "offline") is is_offline]
     champions = [t.champion_id for t in report.tasks if t.champion_id and t.beats_mlx]
     authors = [store.show(champion).candidate.author for champion in champions]
+    at_floor = bool(report.tasks) and all(
+        _is_at_floor(store, t.champion_id, report.device) for t in report.tasks
+    )
     function = report.functions[0] if report.functions else None
     gain = function.gain if function is not None else None
     graph = captured.functions[0].graph if captured.functions else None
@@ -209,7 +212,8 @@ def _score(
         task=task.name,
         level=task.level,
         variant=variant,
-        solved=bool(right),
+        solved=bool(right) or at_floor,
+        at_floor=at_floor,
         author=next((a for a in authors if a != "offline"), authors[0] if authors else ""),
         best_us=_best_us(gain, mlx_us),
         kind=gain.kind if gain is not None else "predicted",
@@ -220,6 +224,15 @@ def _score(
         evaluations=report.evaluated,
         ended="; ".join(dict.fromkeys(t.reason for t in report.tasks if t.reason)),
     )
+
+
+def _is_at_floor(store: KernelStore, champion_id: str | None, device: DeviceInfo) -> bool:
+    """Say whether a task's best program leaves nothing to gain."""
+    if champion_id is None:
+        return False
+    detail = store.show(champion_id)
+    floor, standing = floor_of(detail.graph, device), detail.standing
+    return floor is not None and standing is not None and floor.is_reached_by(standing.evaluation)
 
 
 def _best_us(gain: Gain | None, mlx_us: float) -> float:

@@ -21,7 +21,10 @@ class TaskScore(Record):
     level: Level
     variant: Variant
     solved: bool
-    """True where a program of its own was right: of a model's, or of the offline agents."""
+    """True where a right program was found: one of its own authors, the models or the offline
+    agents, or one at the floor, beside which no model is asked."""
+    at_floor: bool = False
+    """True where every champion is at its task's floor, so that nothing is left to gain."""
     author: str = ""
     """Who wrote the champion; empty where there is none."""
     best_us: float
@@ -54,6 +57,7 @@ class LevelScore(Record):
     """A level's name, or `all`."""
     tasks: int
     solved: int
+    at_floor: int
     beats_offline: int
     times_floor: float | None
     """The geometric mean of how many times the floor the best programs take."""
@@ -98,6 +102,7 @@ def _summed(
         level=level,
         tasks=len(rows),
         solved=sum(row.solved for row in rows),
+        at_floor=sum(row.at_floor for row in rows),
         beats_offline=sum(row.beats(offline.get(row.task)) for row in rows),
         times_floor=_mean(row.times_floor for row in rows),
         offline_times_floor=_mean(row.times_floor for row in compared),

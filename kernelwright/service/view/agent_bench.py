@@ -7,7 +7,7 @@ from kernelwright.campaign.agent_bench.score import BenchReport, LevelScore, Tas
 from kernelwright.service.view.fitted_table import Column, FittedTable
 
 _COLUMNS = (
-    *("level", "tasks", "solved", "beats", "×floor", "offline"),
+    *("level", "tasks", "solved", "at floor", "beats", "×floor", "offline"),
     *("tokens", "dollars", "minutes"),
 )
 
@@ -19,6 +19,7 @@ def score_line(score: TaskScore) -> str:
     cost = f", ${score.dollars:.4f}" if score.tokens else ""
     by = f" by {score.author}" if score.author else ""
     solved = "solved" if score.solved else "not solved"
+    solved += ", at the floor" if score.at_floor else ""
     return (
         f"{score.variant.value} {score.task}: {solved}, {mark}{score.best_us:.3g} µs{by}"
         f"{floor}{cost}"
@@ -32,7 +33,8 @@ def print_bench_table(console: Console, report: BenchReport) -> None:
     columns = (Column("variant"), Column("level"), *figures)
     console.print(FittedTable(columns, [_cells(line) for line in report.table]))
     console.print(
-        "beats: clearly faster than the offline agents; ×floor: how many times the least time that "
+        "solved: a right program of its own, or one at the floor, where no model is asked; beats: "
+        "clearly faster than the offline agents; ×floor: how many times the least time that "
         "a right kernel can take, the offline agents beside it.",
         style="quiet",
         soft_wrap=True,
@@ -54,6 +56,7 @@ def _cells(line: LevelScore) -> list[Text]:
         line.level,
         str(line.tasks),
         str(line.solved),
+        str(line.at_floor),
         "–" if is_offline else str(line.beats_offline),
         _figure(line.times_floor),
         _figure(line.offline_times_floor),

@@ -67,7 +67,6 @@ float above = row > 0 ? x[row * 256 - 256 + column] : 0.0f;
 float below = row < 255 ? x[row * 256 + 256 + column] : 0.0f;
 out[row * 256 + column] = here + 0.2f * ((left + right) + (above + below) - 4.0f * here);
 """
-_SLIP = "column < 255 ? x[row * 256 + column + 1] : 0.0f"
 _RESPONSE = """
 uint i = thread_position_in_grid.x;
 uint channel = i % 32;
@@ -81,6 +80,7 @@ for (int k = -2; k <= 2; k++) {
 }
 out[i] = x[i] * metal::precise::pow(1.0f + 2e-5f * energy, -0.75f);
 """
+_RIGHT, _SLIP = "if (c >= 0 && c < 32)", "if (c >= 0 && c <= 32)"
 _GRAVITY = """
 uint i = thread_position_in_grid.x;
 float3 here = float3(position[3 * i], position[3 * i + 1], position[3 * i + 2]);
@@ -119,7 +119,7 @@ def engineer(request: Heard) -> Response:
         said = Said(calls=(Calls.of("submit", draft="", program=known.model_dump()),))
         return said if len(request.messages) == 1 else DONE
     turn = len(request.messages) // 2
-    script = _with_a_slip(known) if task == "heat_plane" else _at_once(known)
+    script = _with_a_slip(known) if task == "response_norm" else _at_once(known)
     return script[turn] if turn < len(script) else DONE
 
 
@@ -133,18 +133,13 @@ def _at_once(known: ProgramDraft) -> list[Said]:
 
 def _with_a_slip(known: ProgramDraft) -> list[Said]:
     (kernel,) = known.kernels
-    slip = kernel.model_copy(update={"source": kernel.source.replace(_SLIP, "x[row * 256 + 256]")})
-    edit = {
-        "kernel": "fused",
-        "part": "source",
-        "search": "float right = x[row * 256 + 256]",
-        "replace": f"float right = {_SLIP}",
-    }
+    slip = kernel.model_copy(update={"source": kernel.source.replace(_RIGHT, _SLIP)})
+    edit = {"kernel": "fused", "part": "source", "search": _SLIP, "replace": _RIGHT}
     return [
         Said(calls=(checked(known.model_copy(update={"kernels": [slip]})),)),
         Said(
             calls=(Calls.of("edit", draft="d1", edits=[edit]),),
-            thinking="The last row reads behind the array.",
+            thinking="The last pixel reads behind the array.",
         ),
         Said(calls=(Calls.of("measure", draft="d2", tunables=[]),)),
         Said(calls=(Calls.of("submit", draft="d2", program=None),)),

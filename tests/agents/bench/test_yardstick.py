@@ -63,6 +63,9 @@ def test_the_yardstick_runs_end_to_end_goes_on_and_is_replayed(
     assert (full.variant, full.solved) == (Variant.FULL, True)
     assert (blind.variant, blind.solved) == (Variant.NO_TOOLS, True)
     assert full.tokens > blind.tokens > 0
+    held = first.recording.calls(Variant.FULL, "response_norm")
+    called = [c.name for recorded in held for c in recorded.reply.calls]
+    assert called[:4] == ["check", "edit", "measure", "submit"]
     assert full.times_floor is not None
     assert full.times_floor >= 1
     assert report.prompts == prompt_versions()
@@ -121,6 +124,30 @@ def row(task: str, variant: Variant, best_us: float, author: str) -> TaskScore:
         dollars=0.01,
         seconds=30.0,
     )
+
+
+def test_a_task_at_the_floor_is_solved_by_whoever_solved_it(judge: Shared, tmp_path: Path) -> None:
+    with LoopbackServer(lambda request: pytest.fail("a model was asked")) as server:
+        spec = BenchSpec(
+            models=(MODEL,),
+            base_url=server.base_url("anthropic"),
+            variants=(Variant.FULL,),
+            team=TeamSpec(roles=("coder",)),
+            candidates=2,
+        )
+        (score,) = (
+            Yardstick(
+                spec=spec,
+                folder=tmp_path,
+                make_judge=lambda: judge,
+                device=judge.info,
+                settings=QUICK,
+            )
+            .run(bench_tasks(("heat_plane",)))
+            .rows
+        )
+    assert (score.solved, score.at_floor, score.tokens) == (True, True, 0)
+    assert (score.author, score.times_floor) == ("offline", pytest.approx(1, abs=0.03))
 
 
 REPORT = BenchReport(

@@ -6,9 +6,10 @@ import pytest
 
 from kernelwright.agents.protocols import Proposal
 from kernelwright.agents.roles import prompt
-from kernelwright.agents.roles.coder_prompt import Brief, Start, coder_prompt
+from kernelwright.agents.roles.coder_prompt import Brief, Start, coder_prompt, next_step
 from kernelwright.agents.roles.lesson import Advice, Lesson
 from kernelwright.agents.roles.planner import planner_prompt
+from kernelwright.agents.roles.program_text import short_id
 from kernelwright.agents.roles.prompt import source, version
 from kernelwright.agents.roles.repairer import repairer_prompt
 from kernelwright.agents.roles.task_signature import Interface
@@ -124,6 +125,27 @@ def test_another_island_is_shown_with_what_bounds_it_and_may_be_combined() -> No
 
 def sibling_proposal() -> Proposal:
     return Proposal(program=sibling().program, author="openai:gpt-5", idea="Quarters.")
+
+
+def test_an_open_conversation_is_told_what_is_next_without_texts_that_it_knows() -> None:
+    quarter = correct().model_copy(
+        update={
+            "proposal": Proposal(
+                program=draft(FIXED_TAIL, grid=QUARTER).program(Interface(TASK)),
+                author="openai:gpt-5",
+                idea="Four a thread.",
+            )
+        }
+    )
+    start = Start(improve=correct(), inspirations=(quarter,), combines=True)
+    known = {correct().proposal.program.id}
+    told = next_step(TASK, start, known)
+    assert "uint start = thread_position_in_grid.x * 4;" in told
+    assert f"keeps what is good about `{short_id(TASK, correct().proposal.program)}`" in told
+    again = next_step(TASK, start, known | {quarter.proposal.program.id})
+    assert "Four a thread." in again
+    assert "```" not in again
+    assert next_step(TASK, Start(), known) == "Next, try an idea that is not among those so far."
 
 
 def test_a_model_without_trials_is_offered_and_told_of_none() -> None:
