@@ -36,6 +36,8 @@ class FaultKind(StrEnum):
     """HTML with status 200: a login page, or a URL that is no API's."""
     NO_API = "no API"
     """HTML that refuses the request: of a proxy, or of a URL that is no API's."""
+    NO_PATH = "no such path"
+    """404 of a server that has no such path, where no model is named: the base URL is another."""
     REFUSED_PROMPT = "refused prompt"
     """The provider's filter refused what the prompt says; another model may not."""
     EMPTY = "empty reply"
@@ -139,7 +141,7 @@ def kind_of_status(status: int, message: str) -> FaultKind:
     if status in (401, 403):
         return FaultKind.BAD_KEY if status == 401 else FaultKind.FORBIDDEN
     if status == 404:
-        return FaultKind.UNKNOWN_MODEL if "model" in words else FaultKind.NO_API
+        return FaultKind.UNKNOWN_MODEL if "model" in words else FaultKind.NO_PATH
     if status == 413 or (status == 400 and any(word in words for word in _OVERFLOW_WORDS)):
         return FaultKind.CONTEXT_OVERFLOW
     if status == 400 and any(word in words for word in _FILTER_WORDS):
@@ -202,6 +204,12 @@ def sentence(model: str, fault: Fault) -> str:
             return (
                 f"{model} failed through every retry ({said}); the server or a gateway before it "
                 "is at fault: try again later, and check --base-url if you gave one."
+            )
+        case FaultKind.NO_PATH:
+            example = "http://127.0.0.1:8080" + ("" if provider == "anthropic" else "/v1")
+            return (
+                f"{model} is not served there ({said}); expected --base-url to end where its API "
+                f"begins, such as {example}."
             )
         case FaultKind.WEB_PAGE | FaultKind.NO_API:
             return (

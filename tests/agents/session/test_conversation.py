@@ -108,7 +108,11 @@ def test_a_cut_off_reply_is_asked_for_again_shorter(provider: str) -> None:
         (404, "<!doctype html><p>nothing here</p>", "is not served there .*--base-url"),
         (407, "<html>Please log in</html>", "is not served there .*wants a login"),
         (400, "Your prompt was flagged", r"refused \(Your prompt was flagged\); try another model"),
-        (404, "Unexpected endpoint /chat/completions", "is not served there .*--base-url"),
+        (
+            404,
+            "Unexpected endpoint /chat/completions",
+            r"is not served there .*--base-url to end where its API begins, such as http://127\.0\.0\.1:8080(/v1)?\.$",
+        ),
         (404, "model: nope", "is not a model that the server knows"),
         (400, "prompt is too long: 300000 tokens", "does not fit"),
         (400, "temperature is unknown", "refused the request"),
