@@ -20,9 +20,9 @@ from kernelwright.agents.roles.coder_prompt import (
     standing,
 )
 from kernelwright.agents.roles.feedback import is_gated
-from kernelwright.agents.roles.graph_text import mlx_text
+from kernelwright.agents.roles.graph_text import graph_page, mlx_page
 from kernelwright.agents.roles.lesson import Lesson
-from kernelwright.agents.session.async_bridge import AsyncBridge
+from kernelwright.agents.session.async_bridge import AsyncBridge, Spent
 from kernelwright.agents.session.session import Advance, Session
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.report import verdict_report
@@ -31,7 +31,6 @@ from kernelwright.agents.session.transcript import Ending
 from kernelwright.agents.session.workbench import Workbench
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.naming.describe import describe
 from kernelwright.metal.device.base import DeviceInfo
 
 Lessons = Callable[[Task, DeviceInfo], Sequence[Lesson]]
@@ -171,6 +170,10 @@ class ModelCoder:
                 said.append(self._concluded(session, task, history))
         return " ".join(filter(None, said))
 
+    def spent(self, task: Task) -> Spent:
+        """Return what all replies about a task took so far, whoever asked."""
+        return self._bridge.spent(task.fingerprint)
+
     def leave(self, task: Task, reason: str) -> None:
         """Say of conversations that are open why they go on no more in this search."""
         for thread in self._open_threads(task):
@@ -239,7 +242,7 @@ class ModelCoder:
                 workbench=self._workbench,
                 caps=options.tool_caps,
                 names=options.tool_names,
-                pages={"mlx": mlx_text(task.graph), "graph": describe(task.graph)},
+                pages={"mlx": mlx_page(task.graph, device), "graph": graph_page(task)},
                 history=tuple(history),
             ),
             prompt=coder_prompt(task, device, history, brief),

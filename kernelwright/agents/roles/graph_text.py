@@ -4,21 +4,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernelwright.agents.roles.judged_values import judged_sentences
+from kernelwright.agents.roles.mlx_code import mlx_code
 from kernelwright.agents.roles.prompt import render
 from kernelwright.agents.roles.task_signature import Interface
-from kernelwright.errors import InputError
-from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.agents.session.tools.report import chip_of
+from kernelwright.evaluator.speed.prediction import predict_baselines
 from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.ir.graph import Attribute, Graph
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.naming.describe import describe, value_names
+from kernelwright.ir.naming.describe import value_names
 from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.perf import find_profile
+from kernelwright.metal.perf import ChipProfile
 from kernelwright.plan.cost import cost
 from kernelwright.plan.partition import partition
 from kernelwright.plan.traffic import compile_groups, compiled_traffic, eager_traffic
+from kernelwright.plural import counted
 
 SMALL_INPUT = 8
 """Elements below which MLX places an input in `constant`:
@@ -31,19 +33,28 @@ _MIB = 1 << 20
 
 def device_text(device: DeviceInfo) -> str:
     """Say in a line what a device can do, and whether speed on it is measured or predicted."""
-    # Where nothing can be timed, the evaluator predicts for the chip that its configuration names.
-    default_chip = EvaluatorConfig().chip_for(device)
-    try:
-        chip = find_profile(device.bare_chip if device.measures_time else default_chip)
-    except InputError:
+    chip = chip_of(device)
+    if chip is None:
         return f"Device: {device.chip}, on which programs are timed."
     ends = "on which programs are timed" if device.measures_time else (
-        "for which times are predicted from counted work; nothing is timed"
+        "for which times are predicted from counted work"
     )  # fmt: skip
     return (
         f"Device: {chip.name}, {chip.cores} GPU cores, {chip.bandwidth_gb_s:g} GB/s from memory, "
         f"{chip.last_cache_bytes // _MIB} MiB of last-level cache, {chip.float_tflops:.1f} TFLOPS "
-        f"in float, {chip.launch_us:g} us from one kernel to the next, {ends}."
+        f"in float, {chip.launch_us:g} us from one kernel to the next, {ends}. {_core_text(chip)}"
+    )
+
+
+def _core_text(chip: ChipProfile) -> str:
+    """Say what one core holds and does, which decides how many threads hide its waiting."""
+    core = chip.core
+    return (
+        f"A core holds {core.threads} threads of {core.registers // core.threads} registers and "
+        f"{core.threadgroup_memory // 1024} KB of threadgroup memory; {core.saturating_threads} "
+        f"threads keep it busy. A cycle does {core.float_operations // 2} float multiply-adds, "
+        f"{core.matrix_multiply_adds} of simdgroup matrices, {core.special_operations} "
+        f"exponentials or roots, {core.integer_operations} integer operations."
     )
 
 
@@ -75,16 +86,32 @@ def node_table(graph: Graph) -> str:
     return "\n".join(kept)
 
 
-def mlx_text(graph: Graph) -> str:
-    """Say what MLX launches for a graph, eagerly and compiled, with the bytes that it moves."""
-    eager, compiled = eager_traffic(graph), compiled_traffic(graph)
+def launches_text(graph: Graph, device: DeviceInfo) -> str:
+    """Say what MLX launches for a graph, eagerly and compiled, and how long that is predicted."""
+    told = {"Plain MLX": eager_traffic(graph), "mx.compile": compiled_traffic(graph)}
+    chip = chip_of(device)
+    times = {} if chip is None else predict_baselines(graph, chip)
+    known = dict(zip(told, (times.get("eager"), times.get("compile")), strict=True))
+    return "; ".join(
+        f"{who} launches {counted(traffic.launches, 'kernel')}, {traffic.bytes_read} bytes read, "
+        f"{traffic.bytes_written} written"
+        + (f", at least {time.microseconds:.3g} us" if (time := known[who]) else "")
+        for who, traffic in told.items()
+    )
+
+
+def mlx_page(graph: Graph, device: DeviceInfo) -> str:
+    """Say what MLX launches, and of which nodes of the graph `mx.compile` makes one kernel."""
     fused = compiled_table(graph) or "no two nodes"
     return (
-        f"Plain MLX launches {eager.launches} kernels, which read {eager.bytes_read} and write "
-        f"{eager.bytes_written} bytes. mx.compile launches {compiled.launches}, which read "
-        f"{compiled.bytes_read} and write {compiled.bytes_written} bytes; it makes one kernel of "
-        f"each of these groups:\n{fused}"
+        f"{launches_text(graph, device)}. It makes one kernel of each of these groups:\n"
+        f"{fused}\nwhere nodes are numbered from 0 in this order:\n{node_table(graph)}"
     )[:_LONGEST_TABLE]
+
+
+def graph_page(task: Task) -> str:
+    """Write what a task computes as code of MLX, by the names that its programs use."""
+    return mlx_code(replace(task.graph, names=Interface(task).input_names))
 
 
 def _within(lines: Sequence[str], most_bytes: int) -> list[str]:
@@ -153,7 +180,8 @@ def task_text(task: Task, device: DeviceInfo) -> str:
                 )
             ],
             "dimensions": interface.dimensions,
-            "graph": _cut(describe(graph)),
+            "graph": _cut(graph_page(task)),
+            "launches": launches_text(graph, device),
             "judged": judged_sentences(graph),
             "bytes_read": sum(t.nbytes for t in graph.input_types),
             "bytes_written": sum(t.nbytes for t in graph.output_types),

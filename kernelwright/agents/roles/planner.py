@@ -9,6 +9,7 @@ from kernelwright.agents.roles.graph_text import (
     compiled_table,
     device_text,
     greedy_table,
+    launches_text,
     node_table,
     pattern_table,
 )
@@ -80,6 +81,7 @@ def planner_prompt(graph: Graph, device: DeviceInfo) -> Prompt:
             "patterns": pattern_table(graph),
             "compiled": compiled_table(graph),
             "greedy": greedy_table(graph),
+            "launches": launches_text(graph, device),
             "device": device_text(device),
         },
     )

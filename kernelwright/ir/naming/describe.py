@@ -1,6 +1,6 @@
 """Graphs in words: a listing for terminals and prompts, and a name to ask the store by."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
@@ -31,7 +31,7 @@ def describe(graph: Graph) -> str:
     ]
     lines += [_line(graph, node, names) for node in graph.nodes]
     lines.append("return " + ", ".join(names[v] for v in graph.outputs))
-    lines += ["idiom   " + _idiom(idiom, names) for idiom in idioms(graph)]
+    lines += ["idiom   " + idiom_text(idiom, names) for idiom in idioms(graph)]
     return "\n".join(lines)
 
 
@@ -83,7 +83,8 @@ def _line(graph: Graph, node: Node, names: dict[ValueId, str]) -> str:
     return f"{made} = {node.op}({', '.join(arguments)})  {types}"
 
 
-def _idiom(idiom: Idiom, names: dict[ValueId, str]) -> str:
+def idiom_text(idiom: Idiom, names: Mapping[ValueId, str]) -> str:
+    """Write an idiom as a call of its operands and parameters, and the value that it makes."""
     operands = ", ".join(f"{role}={names[v]}" for role, v in idiom.operands)
     parameters = " ".join(f"{key}={_parameter(value)}" for key, value in idiom.parameters)
     return f"{idiom.name}({operands}) {parameters}".rstrip() + f" -> {names[idiom.output]}"

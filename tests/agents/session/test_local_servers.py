@@ -81,7 +81,7 @@ def held(judge: Shared, *said: Response) -> tuple[str, LoopbackServer]:
 @pytest.mark.parametrize("oddity", ODD)
 def test_a_call_is_carried_out_however_a_server_tells_it(judge: Shared, oddity: str) -> None:
     text, server = held(judge, *ODD[oddity])
-    assert "inputs  x: f32" in text
+    assert "v1 = x * 2" in text
     assert "✗" not in text
     assert len(server.requests) == len(ODD[oddity]) + 1
 

@@ -1,0 +1,46 @@
+"""The code of MLX in prompts computes what the graph does."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.agents.roles.mlx_code import mlx_code
+from kernelwright.campaign.agent_bench import bench_tasks
+from kernelwright.campaign.agent_bench.task import BenchTask
+from kernelwright.ir import canonicalize, capture, interpret
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.trace.replay import to_mlx_dtype
+
+
+def drawn(task: BenchTask) -> list[mx.array]:
+    mx.random.seed(3)
+    return [
+        (mx.random.uniform(shape=t.shape) * 4 - 1).astype(to_mlx_dtype(t.dtype))
+        for t in task.inputs
+    ]
+
+
+def run(graph: Graph, code: str, arrays: list[mx.array]) -> list[mx.array]:
+    names = ", ".join(graph.input_names())
+    body = "\n".join(f"    {line}" for line in code.splitlines())
+    space: dict[str, object] = {"mx": mx}
+    for place, (_, constant) in enumerate(graph.constants):
+        space[f"c{place}"] = mx.array(constant.array)
+    exec(f"def function({names}):\n{body}", space)
+    function = space["function"]
+    assert callable(function)
+    made = function(*arrays)
+    return list(made) if isinstance(made, tuple) else [made]
+
+
+@pytest.mark.parametrize("task", bench_tasks(), ids=lambda task: task.name)
+def test_the_code_of_a_task_computes_what_its_graph_does(task: BenchTask) -> None:
+    arrays = drawn(task)
+    graph = canonicalize(capture(task.function, *arrays))
+    code = mlx_code(graph)
+    if "= <" in code:
+        pytest.skip("an op that is several calls of MLX is written as the graph has it")
+    for found, expected in zip(run(graph, code, arrays), interpret(graph, *arrays), strict=True):
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        same = [np.array(a.astype(mx.float32)) for a in (found, expected)]
+        np.testing.assert_allclose(*same, rtol=2e-3, atol=2e-3, equal_nan=True)
