@@ -8,7 +8,7 @@ from enum import StrEnum
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.feedback import is_gated
 from kernelwright.agents.roles.lineage import is_repairable, may_go_on
-from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.metal.diagnostic import Record
 
 DOLLARS_PER_HOUR = 0.5
@@ -169,7 +169,8 @@ def gain_of(before_us: float | None, after_us: float | None) -> float:
 def repairable(history: Sequence[Attempt], asked: Collection[str], *, rounds: int) -> list[Attempt]:
     """Return the failures worth a correction that nobody has been asked for, nearest right first.
 
-    No line of corrections is longer than `rounds`, nor goes on once its error comes again.
+    No line of corrections is longer than `rounds`, nor goes on once its error comes again. What is
+    far behind the best, or came from such a program, is left alone.
     """
     return sorted(
         (
@@ -178,9 +179,23 @@ def repairable(history: Sequence[Attempt], asked: Collection[str], *, rounds: in
             if a.proposal.program.id not in asked
             and is_repairable(a)
             and may_go_on(a, history, rounds)
+            and not _is_far_behind(a, history)
         ),
         key=_distance,
     )
+
+
+def _is_far_behind(failed: Attempt, history: Sequence[Attempt]) -> bool:
+    """Say whether a failure, or what it came from, took far longer than the best."""
+    times = {a.proposal.program.id: _taken_us(a.evaluation) for a in history}
+    right = [_taken_us(a.evaluation) for a in history if a.evaluation.is_correct]
+    best_us = min((us for us in right if us is not None), default=math.inf)
+    own_us = _taken_us(failed.evaluation) or times.get(failed.proposal.parent or "")
+    return own_us is not None and own_us > best_us * _WITHIN
+
+
+def _taken_us(evaluation: Evaluation) -> float | None:
+    return evaluation.measured_us or evaluation.predicted_us
 
 
 def parents(history: Sequence[Attempt], slowness: Mapping[str, float]) -> list[Attempt]:

@@ -150,7 +150,7 @@ class BanditStrategy:
                 return self._nothing_left(play, search)
             play.move, play.before = move, best_value(search)
             if move.step in _ASKS_MODEL:
-                play.is_asked = True
+                play.is_asked, play.spent = True, self._coder.spent(search.task)
                 # Counted here, where nothing else changes the search.
                 play.thinking = self._pool.submit(self._ask, move, search, self._count(search))
                 return Wait()
@@ -192,7 +192,15 @@ class BanditStrategy:
             batch = []
         if batch:
             return take(play, batch)
-        play.bandit.credit(play.move, gain=0.0, dollars=0.0, seconds=1.0)
+        spent = self._coder.spent(search.task).since(play.spent)
+        if spent.seconds or spent.dollars:
+            # Replies that brought no program were paid for, too.
+            credited = play.bandit.credit(
+                play.move, gain=0.0, dollars=spent.dollars, seconds=spent.seconds
+            )
+            self._learner.credited(search.task, credited)
+        else:
+            play.bandit.credit(play.move, gain=0.0, dollars=0.0, seconds=1.0)
         play.dry.add(play.move)
         return self._step(play, search)
 

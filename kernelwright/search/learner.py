@@ -5,6 +5,7 @@ from typing import Protocol
 
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start
+from kernelwright.agents.session.async_bridge import Spent
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
@@ -33,6 +34,9 @@ class Improver(Protocol):
 
     def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
         """Tell the last verdicts; return what their author says is worth knowing."""
+
+    def spent(self, task: Task) -> Spent:
+        """Return what all replies about a task took so far, whoever asked."""
 
     def leave(self, task: Task, reason: str) -> None:
         """Take note that nobody is asked about a task any more, and why; waits for nobody."""

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.agents.session.async_bridge import Spent
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.search.bandit import (
     Bandit,
@@ -14,6 +15,7 @@ from kernelwright.search.ranking import rank_of
 from kernelwright.search.task_search import TaskSearch
 
 Batch = list[Proposal]
+NOTHING_SPENT = Spent()
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Play:
     telling: Future[str] | None = None
     """The last verdicts on their way to whoever wrote the programs."""
     told: bool = False
+    spent: Spent = NOTHING_SPENT
+    """What replies about the task had taken when the step began."""
 
 
 def take(play: Play, batch: Batch) -> Batch:

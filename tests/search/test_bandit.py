@@ -165,3 +165,19 @@ def test_tuning_moves_one_value_at_a_time_nearest_first() -> None:
     proposals = tuned(start, tried, 2)
     assert [p.idea.split("(")[1] for p in proposals] == ["a = 4, b = 0)", "a = 2, b = 1)"]
     assert {p.parent for p in proposals} == {program.id}
+
+
+def test_what_is_far_behind_the_best_or_came_from_it_is_not_repaired() -> None:
+    best = correct()
+    slow = draft(BODY.replace("2.0f", "2.00f"))
+    timed = attempt(slow, Status.UNPROVEN, "gated", predicted_us=9.0)
+    behind = attempt(slow, Status.CORRECT, "right", predicted_us=9.0)
+    child = attempt(
+        draft(BODY.replace("2.0f", "2.0g")),
+        Status.COMPILE_ERROR,
+        "wrong",
+        parent=behind.proposal.program.id,
+    )
+    assert repairable([best, timed], (), rounds=2) == []
+    assert repairable([best, behind, child], (), rounds=2) == []
+    assert repairable([behind, child], (), rounds=2) == [child]

@@ -10,13 +10,16 @@ from kernelwright.agents.offline import OfflineCoder
 from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start
+from kernelwright.agents.session.async_bridge import Spent
 from kernelwright.errors import BudgetError, ModelError, UnsupportedError
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Tunable
+from kernelwright.search.bandit import Credited, Step
 from kernelwright.search.bandit_strategy import BanditStrategy
+from kernelwright.search.learner import NoLearning
 from kernelwright.search.play import Batch
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Done, Team, Wait
@@ -85,6 +88,9 @@ class Asked:
 
     def leave(self, task: Task, reason: str) -> None:
         self.left = reason
+
+    def spent(self, task: Task) -> Spent:
+        return Spent(0.25 * self.count, 4.0 * self.count)
 
 
 class Clock:
@@ -382,3 +388,24 @@ def play_out(strategy: BanditStrategy, search: TaskSearch) -> int:
                     SLOW.model_copy(update={"program": proposal.program.id}),
                     reused=False,
                 )
+
+
+class Remembering(NoLearning):
+    """Keeps what steps cost and gained."""
+
+    def __init__(self) -> None:
+        self.steps: list[Credited] = []
+
+    def credited(self, task: Task, credited: Credited) -> None:
+        self.steps.append(credited)
+
+
+def test_replies_that_bring_no_program_count_at_what_they_cost() -> None:
+    memory, coder = Remembering(), Asked([])
+    spec = SearchSpec(models=("openai:x",), candidates_per_task=2)
+    team = Team(Offline(), Offline(), Offline())
+    strategy = BanditStrategy(team, coder, DEVICE, spec, learner=memory)
+    play_out(strategy, TaskSearch(TASK, "double"))
+    asked = [step for step in memory.steps if step.step is not Step.TUNE]
+    assert len(asked) == coder.count >= 1
+    assert all(step.dollars == pytest.approx(0.25 + 4 * 0.5 / 3600) for step in asked)
