@@ -147,11 +147,17 @@ def _of_function(
     if format_name not in ("module", "package", "huggingface", "patch"):
         return _kernels_of(store, target, wanted, request)
     folder = request.folder
+    name = ExportFolder(folder).name_for(
+        wanted,
+        target.identity,
+        is_asked_for=request.name is not None,
+        force=request.force,
+    )
     # The function runs many times: traced, compared, tested.
     with shown_once(target.name):
         module = export_target(
             target.function,
-            ExportFolder(folder).free_name(wanted, target.identity),
+            name,
             target.calls,
             lookup_in(store),
             identity=target.identity,

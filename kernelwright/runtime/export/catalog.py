@@ -80,13 +80,12 @@ def export_into(
         UnsupportedError: a kernel cannot be expressed in the format.
     """
     module = export_as(format_name, details, name=name, force=force)
-    free = ExportFolder(folder).free_name(module.name, module.identity)
-    if free == module.name or (force and name is not None):
+    is_asked_for = name is not None
+    free = ExportFolder(folder).name_for(
+        module.name, module.identity, is_asked_for=is_asked_for, force=force
+    )
+    if free == module.name:
         return module
-    if name is not None:
-        raise InputError(
-            f"{name!r} is taken in {folder}; choose another --name, or add --force to overwrite it."
-        )
     return export_as(format_name, details, name=free, force=force)
 
 

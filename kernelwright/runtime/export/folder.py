@@ -60,25 +60,46 @@ class ExportFolder:
         self.path = path
         self._index = _read(path / INDEX)
 
-    def free_name(self, wanted: str, identity: str) -> str:
-        """Return the name itself, or with a number where another export has it."""
+    def name_for(
+        self, wanted: str, identity: str, *, is_asked_for: bool = False, force: bool = False
+    ) -> str:
+        """Return the name itself, or with a number where another export or file has it.
+
+        Args:
+            wanted: the name.
+            identity: what is exported.
+            is_asked_for: the user gave the name, which no number may change.
+            force: a file that is not Kernelwright's is overwritten, and takes no name.
+
+        Raises:
+            InputError: a name that was asked for is taken.
+        """
         name, number = wanted, 1
-        while self._is_taken(name, identity):
+        while self._is_taken(name, identity, force=force):
+            if is_asked_for:
+                raise InputError(f"{wanted!r} is taken in {self.path}; {self._advice(wanted)}")
             number += 1
             name = f"{wanted}_{number}"
         return name
 
-    def _is_taken(self, name: str, identity: str) -> bool:
+    def _is_taken(self, name: str, identity: str, *, force: bool) -> bool:
+        if known := self._exports_called(name):
+            return not known.intersection((identity, _hash(identity.encode())))
+        file = f"{name}.py"
+        return not force and (self.path / file).exists() and not self._owner_of(file)
+
+    def _exports_called(self, name: str) -> set[str]:
         # Macs tell no capital letters apart in file names.
-        known = {
+        return {
             e.identity
             for key, e in self._index.exports.items()
             if key.partition(" ")[0].lower() == name.lower()
         }
-        if known:
-            return not known.intersection((identity, _hash(identity.encode())))
-        file = f"{name}.py"
-        return (self.path / file).exists() and not self._owner_of(file)
+
+    def _advice(self, name: str) -> str:
+        is_by_an_export = bool(self._exports_called(name))
+        or_force = "" if is_by_an_export else ", or add --force to overwrite the file"
+        return f"choose another --name or folder{or_force}."
 
     def write(
         self,

@@ -57,10 +57,25 @@ def test_each_export_adds_to_the_verification(tmp_path: Path) -> None:
 def test_two_exports_never_share_a_file(tmp_path: Path, taken: str) -> None:
     _write(tmp_path, taken)
     folder = ExportFolder(tmp_path)
-    assert folder.free_name("rope", "another task") == "rope_2"
-    assert folder.free_name(taken, taken) == taken
+    assert folder.name_for("rope", "another task") == "rope_2"
+    assert folder.name_for(taken, taken) == taken
     (tmp_path / "norm.py").write_text("mine\n")
-    assert folder.free_name("norm", "a task") == "norm_2"
+    assert folder.name_for("norm", "a task") == "norm_2"
+    assert folder.name_for("norm", "a task", force=True) == "norm"
+    assert folder.name_for("rope", "another task", force=True) == "rope_2"
+
+
+def test_a_name_that_was_asked_for_gets_no_number(tmp_path: Path) -> None:
+    _write(tmp_path, "rope")
+    (tmp_path / "norm.py").write_text("mine\n")
+    folder = ExportFolder(tmp_path)
+    with pytest.raises(InputError, match=r"'norm' is taken in .*, or add --force to overwrite"):
+        folder.name_for("norm", "a task", is_asked_for=True)
+    assert folder.name_for("norm", "a task", is_asked_for=True, force=True) == "norm"
+    for force in (False, True):
+        with pytest.raises(InputError, match=r"'rope' is taken in .*; choose another --name or f"):
+            folder.name_for("rope", "a task", is_asked_for=True, force=force)
+    assert folder.name_for("rope", "rope", is_asked_for=True) == "rope"
 
 
 def test_an_export_belongs_to_one_name(tmp_path: Path) -> None:
