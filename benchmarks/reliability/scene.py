@@ -5,7 +5,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.roles.reply_schema import ProgramDraft
+from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
 from kernelwright.campaign import Captured, Subject, capture_subjects
 from kernelwright.campaign.spec.campaign_file import CampaignSpec
 from kernelwright.campaign.spec.campaign_table import CampaignFunction

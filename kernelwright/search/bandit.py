@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.feedback import is_gated
 from kernelwright.agents.roles.lineage import is_repairable, may_go_on
+from kernelwright.agents.roles.text.feedback import is_gated
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.metal.diagnostic import Record
 

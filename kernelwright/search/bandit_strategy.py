@@ -9,8 +9,8 @@ from contextlib import suppress
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
-from kernelwright.agents.roles.coder_prompt import Start, is_at_floor
-from kernelwright.agents.roles.dedup import signature
+from kernelwright.agents.roles.reply.dedup import signature
+from kernelwright.agents.roles.text.coder_prompt import Start, is_at_floor
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo

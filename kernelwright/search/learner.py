@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start
+from kernelwright.agents.roles.text.coder_prompt import NEW_IDEA, Start
 from kernelwright.agents.session.async_bridge import Spent
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task

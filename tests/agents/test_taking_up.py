@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelwright.agents.roles.reply_schema import ProgramDraft
+from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
 from kernelwright.errors import ModelError
 from kernelwright.evaluator import Status
 from kernelwright.store import KernelStore

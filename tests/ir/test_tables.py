@@ -17,6 +17,7 @@ SPELLING = frozenset(
         # Ops of a kernel's scalars, which bear the names of the graph's.
         "metal/kernel_ir/scalar_op.py",
         # As code of MLX.
+        "agents/roles/text/mlx_code.py",
         "runtime/export",
         # As words of expressions, texts of people and names of operands.
         "service/python/authoring",
@@ -24,7 +25,7 @@ SPELLING = frozenset(
         # What MLX's tracer calls them, and the calls that replay them.
         "ir/trace",
         # In sentences for models.
-        "agents/roles/judged_values.py",
+        "agents/roles/text/judged_values.py",
         # Functions of Metal, of which some are called as ops are.
         "evaluator/attacks/mutate",
     }
@@ -46,7 +47,7 @@ RECOGNISING = frozenset(
 )
 """Where patterns of ops are recognised."""
 SINGLE_OPS = {
-    "agents/roles/example.py": "scatter slice",
+    "agents/roles/text/example.py": "scatter slice",
     "evaluator/inputs/extent.py": "attention",
     "evaluator/inputs/independence.py": (
         "attention broadcast cast contiguous convolution copy expand_dims flatten matmul "

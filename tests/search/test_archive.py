@@ -1,7 +1,7 @@
 """Islands of an archive: who is a parent, and what other ways are shown."""
 
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.search.archive import Archive, niche_of
 from tests.agents.loopback.scene import (
     BODY,

@@ -9,7 +9,7 @@ import pytest
 from kernelwright.agents.offline import OfflineCoder
 from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.providers.fault import OutageError
-from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start
+from kernelwright.agents.roles.text.coder_prompt import NEW_IDEA, Start
 from kernelwright.agents.session.async_bridge import Spent
 from kernelwright.errors import BudgetError, ModelError, UnsupportedError
 from kernelwright.evaluator.evaluation import Evaluation, Status

@@ -8,12 +8,12 @@ from pydantic import ValidationError
 from kernelwright.agents.message import Prompt, Purpose
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.providers.fault import ReplyError
-from kernelwright.agents.roles.dedup import signature
-from kernelwright.agents.roles.graph_text import task_text
-from kernelwright.agents.roles.program_text import shown
-from kernelwright.agents.roles.prompt import build, render
-from kernelwright.agents.roles.reply_schema import Draft, ProgramDraft
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.dedup import signature
+from kernelwright.agents.roles.reply.reply_schema import Draft, ProgramDraft
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.graph_text import task_text
+from kernelwright.agents.roles.text.program_text import shown
+from kernelwright.agents.roles.text.prompt import build, render
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import InputError
 from kernelwright.evaluator.inputs.stated_case import Recipe, StatedCase

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from kernelwright.agents.message import Purpose
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
-from kernelwright.agents.roles.coder_prompt import (
+from kernelwright.agents.roles.lesson import Lesson
+from kernelwright.agents.roles.text.coder_prompt import (
     NEW_IDEA,
     Brief,
     Start,
@@ -19,9 +20,8 @@ from kernelwright.agents.roles.coder_prompt import (
     shown_in,
     standing,
 )
-from kernelwright.agents.roles.feedback import is_gated
-from kernelwright.agents.roles.graph_text import graph_page, mlx_page
-from kernelwright.agents.roles.lesson import Lesson
+from kernelwright.agents.roles.text.feedback import is_gated
+from kernelwright.agents.roles.text.graph_text import graph_page, mlx_page
 from kernelwright.agents.session.async_bridge import AsyncBridge, Spent
 from kernelwright.agents.session.session import Advance, Session
 from kernelwright.agents.session.tools.caps import ToolCaps

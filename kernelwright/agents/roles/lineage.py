@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.agents.offline.repairer import AUTHOR as OFFLINE
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.feedback import error_signature, is_gated
+from kernelwright.agents.roles.text.feedback import error_signature, is_gated
 from kernelwright.evaluator.evaluation import Status
 
 _HOPELESS = frozenset({Status.IMPLAUSIBLE, Status.CRASHED, Status.OUT_OF_MEMORY})

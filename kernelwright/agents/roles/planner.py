@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from kernelwright.agents.message import Prompt, Purpose
 from kernelwright.agents.protocols import Plan, PlannedRegion, Planner
 from kernelwright.agents.providers.fault import OutageError, ReplyError
-from kernelwright.agents.roles.graph_text import (
+from kernelwright.agents.roles.reply.reply_schema import Cut, RegionDraft
+from kernelwright.agents.roles.text.graph_text import (
     compiled_table,
     device_text,
     greedy_table,
@@ -13,8 +14,7 @@ from kernelwright.agents.roles.graph_text import (
     node_table,
     pattern_table,
 )
-from kernelwright.agents.roles.prompt import build, render
-from kernelwright.agents.roles.reply_schema import Cut, RegionDraft
+from kernelwright.agents.roles.text.prompt import build, render
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import BudgetError
 from kernelwright.ir.graph import Graph

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from kernelwright.agents.budget import UNLIMITED, Caps, Cost
 from kernelwright.agents.providers.price import Price
-from kernelwright.agents.roles.floor import floor_of
-from kernelwright.agents.roles.prompt_version import prompt_versions
+from kernelwright.agents.roles.text.floor import floor_of
+from kernelwright.agents.roles.text.prompt_version import prompt_versions
 from kernelwright.agents.session import ChatSettings, RecordedCall
 from kernelwright.campaign.agent_bench.recording import Recording
 from kernelwright.campaign.agent_bench.score import BenchReport, TaskScore

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from kernelwright.agents.providers.price import PriceTable
-from kernelwright.agents.roles.coder_prompt import Brief, coder_prompt
 from kernelwright.agents.roles.planner import planner_prompt
+from kernelwright.agents.roles.text.coder_prompt import Brief, coder_prompt
 from kernelwright.agents.session import ModelSpec, Usage, load_prices
 from kernelwright.agents.session.spec import price_name, price_of
 from kernelwright.evaluator.task import Task

@@ -1,6 +1,6 @@
 """Tasks and candidates as the API tells them: descent, sources, comparisons, conversations."""
 
-from kernelwright.agents.roles.graph_text import node_table
+from kernelwright.agents.roles.text.graph_text import node_table
 from kernelwright.agents.session.transcript import Transcript
 from kernelwright.campaign.history.ledger import conversations_about
 from kernelwright.campaign.history.run_state import state_of

@@ -1,6 +1,6 @@
 """Candidates and searches as the tools return them; nothing of a closed gate is told."""
 
-from kernelwright.agents.roles.feedback import diagnosis, outcome, profile, speed_of
+from kernelwright.agents.roles.text.feedback import diagnosis, outcome, profile, speed_of
 from kernelwright.campaign import SearchReport
 from kernelwright.campaign.planning.plan_summary import PlanOutline
 from kernelwright.campaign.report.champion_list import RankedChampion

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.agents.protocols import Attempt, Plan, PlannedRegion, Proposal
-from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.agents.roles.text.graph_text import task_text
 from kernelwright.campaign import Captured, Engine, SearchSpec, judges_on
 from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import CampaignTeam, RunSettings

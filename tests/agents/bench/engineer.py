@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kernelwright.agents.roles.reply_schema import ProgramDraft
+from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
 from tests.agents.loopback.model import role_of, whole
 from tests.agents.loopback.scene import DONE, checked
 from tests.agents.loopback.server import Response

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from kernelwright.agents.roles.prompt_version import prompt_versions
+from kernelwright.agents.roles.text.prompt_version import prompt_versions
 from kernelwright.campaign.agent_bench import bench_tasks
 from kernelwright.campaign.agent_bench.plot import bench_plot
 from kernelwright.campaign.agent_bench.recording import Recording

@@ -5,8 +5,8 @@ import re
 
 import mlx.core as mx
 
-from kernelwright.agents.roles.example import example_text
-from kernelwright.agents.roles.reply_schema import ProgramDraft
+from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
+from kernelwright.agents.roles.text.example import example_text
 from kernelwright.ir.graph.dtype import Dtype
 from tests.agents.loopback.model import ScriptedModel
 from tests.agents.loopback.scene import checked

@@ -5,8 +5,8 @@ import json
 import mlx.core as mx
 
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.agents.roles.reply_schema import ProgramDraft
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
+from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Stage, StageResult, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture

@@ -6,8 +6,8 @@ import mlx.core as mx
 import pytest
 
 from kernelwright import catalog
-from kernelwright.agents.roles.coder_prompt import Brief, Start, coder_prompt
 from kernelwright.agents.roles.planner import planner_prompt
+from kernelwright.agents.roles.text.coder_prompt import Brief, Start, coder_prompt
 from kernelwright.campaign.agent_bench import bench_tasks
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Dtype, Graph, canonicalize, capture

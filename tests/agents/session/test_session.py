@@ -14,8 +14,8 @@ from kernelwright.agents.budget import Caps
 from kernelwright.agents.message import ToolCall
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.roles.coder import CoderOptions, ModelCoder
-from kernelwright.agents.roles.coder_prompt import Start
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.coder_prompt import Start
 from kernelwright.agents.session import (
     AsyncBridge,
     MemoryLedger,

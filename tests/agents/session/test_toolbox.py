@@ -7,8 +7,8 @@ import pytest
 
 from kernelwright.agents.message import Tool, ToolCall
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.reply_schema import ProgramDraft
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
+from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.schema import tools
 from kernelwright.agents.session.tools.toolbox import Ran, Toolbox

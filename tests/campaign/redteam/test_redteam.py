@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.campaign.history.evaluation_history import StoredMemory
 from kernelwright.campaign.redteam import RedTeamReport, RedTeamSpec, Target, run_red_team
 from kernelwright.errors import InputError

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from kernelwright.agents.roles.reply_schema import KernelDraft, ProgramDraft
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.reply_schema import KernelDraft, ProgramDraft
+from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.session.tools.schema import TextEdit
 from kernelwright.errors import InputError
 from kernelwright.metal.kernel import Program

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kernelwright.agents.roles.feedback import diagnosis, is_gated, profile, speed_of
+from kernelwright.agents.roles.text.feedback import diagnosis, is_gated, profile, speed_of
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation

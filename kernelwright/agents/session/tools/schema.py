@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from kernelwright.agents.message import Tool
-from kernelwright.agents.roles.reply_schema import Draft, ProgramDraft
+from kernelwright.agents.roles.reply.reply_schema import Draft, ProgramDraft
 from kernelwright.agents.session.parse import schema_of
 
 

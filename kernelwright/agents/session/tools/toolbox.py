@@ -9,10 +9,10 @@ from pydantic import BaseModel, ValidationError
 from kernelwright.agents.cap_text import cap_reached
 from kernelwright.agents.message import ToolCall, ToolResult
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.dedup import signature
-from kernelwright.agents.roles.program_text import ID_DIGITS
-from kernelwright.agents.roles.reply_schema import ProgramDraft, drafted
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.dedup import signature
+from kernelwright.agents.roles.reply.reply_schema import ProgramDraft, drafted
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.program_text import ID_DIGITS
 from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.draft_book import DraftBook, NamedDraft, program_lines

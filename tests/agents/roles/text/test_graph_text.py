@@ -3,9 +3,9 @@
 import mlx.core as mx
 import pytest
 
-from kernelwright.agents.roles.feedback import outcome, profile
-from kernelwright.agents.roles.graph_text import compiled_table, device_text, node_table
-from kernelwright.agents.roles.judged_values import judged_sentences
+from kernelwright.agents.roles.text.feedback import outcome, profile
+from kernelwright.agents.roles.text.graph_text import compiled_table, device_text, node_table
+from kernelwright.agents.roles.text.judged_values import judged_sentences
 from kernelwright.evaluator.evaluation import Speedup, Status
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import BufferTraffic, Counters, DeviceInfo

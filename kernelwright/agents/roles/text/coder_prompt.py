@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from kernelwright.agents.message import Prompt
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.example import example_dtype, example_text, examples_for
-from kernelwright.agents.roles.feedback import outcome, speed_of
-from kernelwright.agents.roles.floor import floor_of
-from kernelwright.agents.roles.graph_text import task_text
 from kernelwright.agents.roles.lesson import Lesson
-from kernelwright.agents.roles.program_text import excerpt, short_id, shown
-from kernelwright.agents.roles.prompt import build, render
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.example import example_dtype, example_text, examples_for
+from kernelwright.agents.roles.text.feedback import outcome, speed_of
+from kernelwright.agents.roles.text.floor import floor_of
+from kernelwright.agents.roles.text.graph_text import task_text
+from kernelwright.agents.roles.text.program_text import excerpt, short_id, shown
+from kernelwright.agents.roles.text.prompt import build, render
 from kernelwright.agents.session.tools.schema import tools
 from kernelwright.agents.session.workbench import Sibling
 from kernelwright.evaluator.evaluation import Evaluation

@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from kernelwright.agents.roles.mlx_code import mlx_code
+from kernelwright.agents.roles.text.mlx_code import mlx_code
 from kernelwright.campaign.agent_bench import bench_tasks
 from kernelwright.campaign.agent_bench.task import BenchTask
 from kernelwright.ir import canonicalize, capture, interpret

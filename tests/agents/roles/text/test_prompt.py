@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agents.protocols import Proposal
-from kernelwright.agents.roles import prompt
-from kernelwright.agents.roles.coder_prompt import Brief, Start, coder_prompt, next_step
 from kernelwright.agents.roles.lesson import Advice, Lesson
 from kernelwright.agents.roles.planner import planner_prompt
-from kernelwright.agents.roles.program_text import short_id
-from kernelwright.agents.roles.prompt import source, version
 from kernelwright.agents.roles.repairer import repairer_prompt
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text import prompt
+from kernelwright.agents.roles.text.coder_prompt import Brief, Start, coder_prompt, next_step
+from kernelwright.agents.roles.text.program_text import short_id
+from kernelwright.agents.roles.text.prompt import source, version
 from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
 from kernelwright.agents.session.workbench import Sibling
 from tests.agents.loopback.scene import (
@@ -29,7 +29,7 @@ from tests.agents.loopback.scene import (
     wrong_at_the_tail,
 )
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 VECTORS = Lesson(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kernelwright.agents.roles.example import EXAMPLES, example_dtype, examples_for
-from kernelwright.agents.roles.prompt import source
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.example import EXAMPLES, example_dtype, examples_for
+from kernelwright.agents.roles.text.prompt import source
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
 from kernelwright.ir.graph.dtype import Dtype
@@ -87,7 +87,7 @@ def inputs_of(example: str, dtype: Dtype = Dtype.FLOAT32) -> list[NDArray[np.gen
 
 
 def test_every_example_is_registered_and_run() -> None:
-    files = Path(__file__).parents[3] / "kernelwright" / "prompts" / "examples"
+    files = Path(__file__).parents[4] / "kernelwright" / "prompts" / "examples"
     named = {example.name for example in EXAMPLES}
     assert named == set(CASES) == {path.stem for path in files.glob("*.md")}
     assert all(len(source(f"examples/{name}.md")) < 3000 for name in named)

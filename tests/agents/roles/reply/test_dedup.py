@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelwright.agents.roles.dedup import signature
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.dedup import signature
+from kernelwright.agents.roles.reply.task_signature import Interface
 from tests.agents.loopback.scene import BODY, TASK, draft
 
 

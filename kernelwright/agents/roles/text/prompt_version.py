@@ -1,7 +1,7 @@
 """The versions of the prompts of each role, by the content of every template they may render."""
 
-from kernelwright.agents.roles.example import EXAMPLES
-from kernelwright.agents.roles.prompt import version
+from kernelwright.agents.roles.text.example import EXAMPLES
+from kernelwright.agents.roles.text.prompt import version
 
 _TEMPLATES = {
     "planner": ("planner", "graph", "cut"),

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kernelwright.agents.roles.prompt import source
-from kernelwright.agents.roles.type_name import metal_name
+from kernelwright.agents.roles.reply.type_name import metal_name
+from kernelwright.agents.roles.text.prompt import source
 from kernelwright.ir import Graph, Kind, op_named
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.family import classify

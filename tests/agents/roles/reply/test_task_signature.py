@@ -3,9 +3,9 @@
 import mlx.core as mx
 import pytest
 
-from kernelwright.agents.roles.graph_text import task_text
-from kernelwright.agents.roles.reply_schema import ProgramDraft
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.graph_text import task_text
 from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Dtype, TensorType, canonicalize, capture

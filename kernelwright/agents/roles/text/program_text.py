@@ -3,9 +3,9 @@
 import json
 
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.feedback import profile
-from kernelwright.agents.roles.reply_schema import drafted
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.reply_schema import drafted
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.feedback import profile
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
 

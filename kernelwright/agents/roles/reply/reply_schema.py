@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kernelwright.agents.roles.task_signature import Interface, with_names
-from kernelwright.agents.roles.type_name import METAL_NAMES, find_dtype, parse_dtype
+from kernelwright.agents.roles.reply.task_signature import Interface, with_names
+from kernelwright.agents.roles.reply.type_name import METAL_NAMES, find_dtype, parse_dtype
 from kernelwright.errors import InputError
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.extent import FUNCTIONS, evaluate, symbols_in

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernelwright.agents.roles.judged_values import judged_sentences
-from kernelwright.agents.roles.mlx_code import mlx_code
-from kernelwright.agents.roles.prompt import render
-from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.judged_values import judged_sentences
+from kernelwright.agents.roles.text.mlx_code import mlx_code
+from kernelwright.agents.roles.text.prompt import render
 from kernelwright.agents.session.tools.report import chip_of
 from kernelwright.evaluator.speed.prediction import predict_baselines
 from kernelwright.evaluator.task import Task, Tolerance

@@ -1,0 +1,1 @@
+"""What a model writes: the records of a reply, in the terms of a task, and what makes two alike."""

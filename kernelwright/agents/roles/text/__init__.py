@@ -1,0 +1,1 @@
+"""What a model reads: prompts, graphs, programs, verdicts and worked examples as text."""
