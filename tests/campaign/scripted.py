@@ -93,11 +93,16 @@ class ScriptedJudge:
     def info(self) -> DeviceInfo:
         return INFO
 
+    def script(self, program: Program) -> str:
+        """Return what shall become of a program."""
+        return program.kernels[0].source
+
     def evaluate(self, task: Task, program: Program) -> Evaluation:
         if self.before is not None:
             assert self.before.wait(10)
-        word, _, figure = program.kernels[0].source.partition(" ")
-        self.asked.append(f"{task.name} {program.kernels[0].source}")
+        script = self.script(program)
+        word, _, figure = script.partition(" ")
+        self.asked.append(f"{task.name} {script}")
         status = {
             "correct": Status.CORRECT,
             "wrong": Status.WRONG,
@@ -114,7 +119,7 @@ class ScriptedJudge:
         )
 
     def confirm(self, task: Task, program: Program) -> Evaluation:
-        script = program.kernels[0].source
+        script = self.script(program)
         self.confirmed.append(f"{task.name} {script}")
         holds = script not in self.fragile
         gates = (
@@ -133,6 +138,13 @@ class ScriptedJudge:
 
     def close(self) -> None:
         self.closed = True
+
+
+class TrustingJudge(ScriptedJudge):
+    """Finds every program right and runs none."""
+
+    def script(self, program: Program) -> str:
+        return "correct 1"
 
 
 def proposal(task: Task, script: str, parent: str | None = None) -> Proposal:

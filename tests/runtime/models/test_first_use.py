@@ -8,7 +8,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
+from kernelwright.campaign import Engine, SearchSpec, offline_team
 from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.runtime.models.choosing import choose
 from kernelwright.runtime.models.install import Installation, optimize_model, restore_model
@@ -18,6 +18,7 @@ from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.workload import record_generation
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import KernelStore
+from tests.campaign.scripted import TrustingJudge
 from tests.runtime.models.replaying import decode, served_classes
 
 CONFIG: dict[str, object] = {
@@ -51,7 +52,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graphs = {f"{i}:{c.name}": c.graph for i, c in enumerate(wanted)}
     spec = SearchSpec(device="simulator", candidates_per_task=1, jobs=2)
     with KernelStore(str(path)) as store:
-        engine = Engine(store, spec, offline_team(), judges_on("simulator", store))
+        engine = Engine(store, spec, offline_team(), TrustingJudge)
         report = engine.run(captured_graphs(graphs, "tiny"))
     assert all(task.champion_id for task in report.tasks)
     _move(path, "elsewhere")
