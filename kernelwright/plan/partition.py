@@ -1,5 +1,7 @@
 """Cutting a graph into regions; the same graph and profile, the same cut."""
 
+from weakref import WeakKeyDictionary
+
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.region import Region
@@ -13,6 +15,12 @@ from kernelwright.plan.view_copy import copying_region
 
 _LARGE_REDUCTION = 1 << 20
 """Elements below which a launch costs as much as what a better reduction saves."""
+_MOST_COMPARED = 1 << 16
+"""Bytes of constants of a graph whose cut is kept: where two graphs meet, these are compared."""
+_Cut = tuple[tuple[int, ...], ...]
+_CUTS: WeakKeyDictionary[Graph, dict[tuple[int, Profile], _Cut]] = WeakKeyDictionary()
+"""How graphs that are still there were cut: a model's layers are alike, and each is asked for
+more than once."""
 
 
 def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFILE) -> list[Region]:
@@ -26,6 +34,16 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     nothing and is left to MLX, unless there is no other or it is a long reduction across memory;
     so are views that MLX copies.
     """
+    if sum(constant.type.nbytes for _, constant in graph.constants) > _MOST_COMPARED:
+        return _partition(graph, width, profile)
+    cuts = _CUTS.setdefault(graph, {})
+    if (width, profile) not in cuts:
+        regions = _partition(graph, width, profile)
+        cuts[width, profile] = tuple(region.indices for region in regions)
+    return [Region(graph, indices) for indices in cuts[width, profile]]
+
+
+def _partition(graph: Graph, width: int, profile: Profile) -> list[Region]:
     judge = Judge(graph, profile)
     cut = _greedy(judge)
     if width > 1:

@@ -51,20 +51,29 @@ def _globals_in(code: types.CodeType) -> frozenset[str]:
     return frozenset(own).union(*inner)
 
 
-def _modules_in(code: types.CodeType, space: dict) -> list[str]:
-    """List the modules that code itself imports."""
+@functools.cache
+def _imports_in(code: types.CodeType) -> tuple[tuple[int, str, tuple], ...]:
+    """List what code itself imports: the level, the module and the names taken from it."""
     found = []
     before = [None, None]
     for line in dis.get_instructions(code):
         if line.opname == "IMPORT_NAME":
             level = before[0] if isinstance(before[0], int) else 0
-            package = str(space.get("__package__") or "").split(".")
-            base = package[: len(package) - level + 1] if level else []
-            whole = ".".join([*base, *([line.argval] if line.argval else [])])
-            found += [whole, *(f"{whole}.{name}" for name in before[1] or ())]
+            found.append((level, line.argval, tuple(before[1] or ())))
         before = [before[1], line.argval]
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return [*found, *(name for c in inner for name in _modules_in(c, space))]
+    return (*found, *(each for c in inner for each in _imports_in(c)))
+
+
+def _modules_in(code: types.CodeType, space: dict) -> list[str]:
+    """List the modules that code itself imports."""
+    found = []
+    for level, module, names in _imports_in(code):
+        package = str(space.get("__package__") or "").split(".")
+        base = package[: len(package) - level + 1] if level else []
+        whole = ".".join([*base, *([module] if module else [])])
+        found += [whole, *(f"{whole}.{name}" for name in names)]
+    return found
 
 
 def _is_the_users(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.naming.idioms import activation, attention, gate, row
@@ -43,6 +44,8 @@ _MATCHERS: tuple[Callable[[Reader, ValueId], Match | None], ...] = (
 )
 
 
+# Its regions' names, what is put back and its fast forms are asked for one after the other.
+@lru_cache(maxsize=16)
 def idioms(graph: Graph) -> tuple[Idiom, ...]:
     """List the idioms of a canonical graph, widest first where they overlap, in graph order.
 
