@@ -41,6 +41,8 @@ class Prediction(Record):
     """What limits the time; `launch` when the work is shorter than starting it."""
     bounds_us: dict[Bound, float]
     """How long each resource alone would take."""
+    imbalance_us: float = 0.0
+    """How long the largest threadgroup keeps one core after the others are through."""
     memory_bytes: int
     """Expected to reach memory, after the caches."""
     bandwidth_share: float
@@ -86,13 +88,15 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
     overlapped_us = _overlapped((memory_us, cache_us, dispatch_us, busiest_us, latency_us))
     in_turn_us = (memory_us + cache_us + busiest_us) / place.independent
     busy_us = overlapped_us + in_turn_us
-    time_us = busy_us + _straggling_us(counters, profile, place, busy_us) + profile.launch_us
+    imbalance_us = _straggling_us(counters, profile, place, busy_us)
+    time_us = busy_us + imbalance_us + profile.launch_us
     return Prediction(
         kernel=counters.kernel,
         chip=profile.name,
         time_us=time_us,
         bound=max(bounds, key=lambda bound: bounds[bound]),
         bounds_us=bounds,
+        imbalance_us=imbalance_us,
         memory_bytes=moved,
         bandwidth_share=moved / time_us / (profile.bandwidth_gb_s * 1e3),
         occupancy=place.customers * SIMD_WIDTH / profile.core.saturating_threads,
