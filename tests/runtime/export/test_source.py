@@ -9,6 +9,7 @@ from types import ModuleType
 import mlx.core as mx
 import pytest
 
+from kernelwright.runtime.export.function.carried_text import dispatch_names
 from kernelwright.runtime.export.function.source import CarriedSource, NotPortableError, carry
 
 _UTIL = """
@@ -97,3 +98,56 @@ def test_what_a_module_is_told_of_itself_is_the_exports_own(pools: ModuleType) -
     assert getattr(space["tagged"], "__module__", "") == "of_its_own"
     given = mx.array([[0.5, 2.0, 1.0]])
     assert mx.array_equal(space["tagged"](given, None), pools.tagged(given, None)).item()  # type: ignore[operator]
+
+
+_TAKEN = """
+import math as types
+from functools import reduce as inspect
+
+import mlx.core as mx
+
+gc = 1.0
+_VARIANTS = 0.5
+dis = mx.array([1.0, 2.0, 4.0])
+
+
+def _kernel_1(x):
+    return x
+
+
+def sys(x):
+    return _kernel_1(x) + gc * _VARIANTS
+
+
+class _Call:
+    def __call__(self, x):
+        return x * types.sqrt(4.0)
+
+
+_call = _Call()
+
+
+def taken(x):
+    return _call(sys(x) * dis) * inspect(lambda a, b: a + b, [1.0, 1.0])
+
+
+def _Walk(x):
+    return sys(x)
+"""
+
+
+def test_names_of_the_code_that_every_export_carries_may_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "takennames.py").write_text(_TAKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    user = importlib.import_module("takennames")
+    source = carry(user.taken, "taken")
+    assert not dispatch_names().keys() & source.names.keys() - {"mx"}
+    space = {**dispatch_names(), **_run_alone(source)}
+    given = mx.array([0.5, 2.0, 1.0])
+    assert mx.array_equal(space["taken"](given), user.taken(given)).item()  # type: ignore[operator]
+    assert type(space["_call"]).__qualname__ == "_Call"
+    with pytest.raises(NotPortableError, match="uses the name _Walk, which exported modules use"):
+        carry(user._Walk, "_Walk")
+    del sys.modules["takennames"]

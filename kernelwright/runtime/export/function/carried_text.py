@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,10 @@ from kernelwright.runtime.export.function import dispatch
 
 _MODULES = (code_names, definition, reads, dispatch)
 _OWN = "kernelwright"
+_INSTALLED = ("_CAPTURED", "_DATA", "_NAMES", "_PASSED", "_VARIANTS", "_kept")
+"""Names that the lines about a function's own kernels give."""
+_NUMBERED = ("_KERNEL", "_constant", "_kernel", "_variant")
+_MOST_NUMBERS = 200
 
 
 @cache
@@ -53,15 +58,18 @@ def derivative_text() -> str:
 
 
 @cache
-def dispatch_names() -> frozenset[str]:
-    """Return the names that the code defines, which no line of the user's may use."""
-    found: set[str] = set()
+def dispatch_names() -> Mapping[str, object]:
+    """Return the names that an export has at its top: imports with what they mean, and its own."""
+    numbered = [f"{name}_{i}" for name in _NUMBERED for i in range(_MOST_NUMBERS)]
+    found: dict[str, object] = {name: object() for name in (*_INSTALLED, *numbered)}
+    exec("\n".join(dispatch_imports()), found)
+    del found["__builtins__"]
     for node in ast.parse(dispatch_text()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
+            found[node.name] = node
         elif isinstance(node, ast.Assign):
-            found |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-    return frozenset(found)
+            found |= {t.id: node for t in node.targets if isinstance(t, ast.Name)}
+    return found
 
 
 def _imports(module: ModuleType) -> list[ast.Import | ast.ImportFrom]:

@@ -15,7 +15,6 @@ from kernelwright.runtime.export.function.arguments_code import target_source
 from kernelwright.runtime.export.function.carried_names import is_library
 from kernelwright.runtime.export.function.carried_text import (
     dispatch_imports,
-    dispatch_names,
     dispatch_text,
 )
 from kernelwright.runtime.export.function.literal import array_literal
@@ -72,15 +71,7 @@ class FunctionModule:
         return tuple(found.values())
 
     def text(self) -> str:
-        """Return the module's text.
-
-        Raises:
-            UnsupportedError: the user's lines use a name of the code that every export carries.
-        """
-        if taken := sorted(dispatch_names().intersection(self.source.names)):
-            raise UnsupportedError(
-                f"{self.name} uses the name {taken[0]}, which exported modules use, too; rename it."
-            )
+        """Return the module's text."""
         definitions = self._definitions()
         kernels = self._kernels()
         parts = [

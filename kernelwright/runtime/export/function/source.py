@@ -5,6 +5,7 @@ import inspect
 import re
 import sys
 import textwrap
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from kernelwright.runtime.export.function.carried_names import (
     named_as_at_home,
     namespace_of,
 )
+from kernelwright.runtime.export.function.carried_text import dispatch_names
 from kernelwright.runtime.export.function.instrumentation import without_decorators
 from kernelwright.runtime.export.function.literal import is_literal, literal
 from kernelwright.runtime.export.function.object_code import (
@@ -158,7 +160,8 @@ class _Carrier:
         self._found = CarriedSource(name, ())
         self._read = read
         self._by_state = by_state
-        self._values = self._found.names
+        # What every export carries has its names already.
+        self._values = ChainMap(self._found.names, dict(dispatch_names()))
 
     def carry(self, function: Callable[..., object], arguments: Sequence[object]) -> CarriedSource:
         name = self._found.name
@@ -280,6 +283,9 @@ class _Carrier:
         self._claim(name, value)
         names = self._names_in(node, space, own=node.name, at=_Origin.of(value))
         self._found.blocks.append(_source_of(node, text, name, names))
+        if isinstance(node, ast.ClassDef) and node.name != name:
+            # Objects are told apart by the name of their class, which is the user's.
+            self._found.blocks.append(f"{name}.__name__ = {name}.__qualname__ = {node.name!r}")
 
     def _names_in(
         self,
@@ -340,9 +346,13 @@ class _Carrier:
 
     def _claim(self, name: str, value: object) -> bool:
         """Take a name of the module; say whether it is new."""
-        if name in self._values:
-            if self._values[name] is not value:
+        if self._values.get(name, value) is not value:
+            if name in self._found.names:
                 raise NotPortableError(f"two different things are called {name}; rename one")
+            raise NotPortableError(
+                f"it uses the name {name}, which exported modules use, too; rename it"
+            )
+        if name in self._found.names:
             return False
         self._values[name] = value
         return True
@@ -366,14 +376,18 @@ class _Carrier:
         is_plain = isinstance(value, type) or (is_python(value) and not transformation_of(value))
         if is_plain and has_source(value) and getattr(value, "__name__", "") != "<lambda>":
             self._definition(called, value)
-        elif isinstance(value, mx.array) or is_literal(value):
+        elif (
+            isinstance(value, mx.array | ModuleType)
+            or is_literal(value)
+            or library_home(value) is not None
+        ):
             self._name(called, value, space)
         else:
             self._claim(name, value)
         return called
 
     def _name(self, name: str, value: object, space: Mapping[str, object]) -> None:
-        if name in self._values:
+        if name in self._found.names:
             self._claim(name, value)
         elif isinstance(value, mx.array):
             self._claim(name, value)
