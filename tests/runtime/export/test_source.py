@@ -151,3 +151,16 @@ def test_names_of_the_code_that_every_export_carries_may_be_used(
     with pytest.raises(NotPortableError, match="uses the name _Walk, which exported modules use"):
         carry(user._Walk, "_Walk")
     del sys.modules["takennames"]
+
+
+def test_an_object_of_a_librarys_class_comes_with_its_statement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["import mlx.nn as nn", "net = nn.Sequential(nn.ReLU(), lambda x: x * 2.0)"]
+    (tmp_path / "stackednet.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    net = importlib.import_module("stackednet").net
+    source = carry(net, "net")
+    assert source.blocks == [lines[1]]
+    assert not source.stated
+    del sys.modules["stackednet"]

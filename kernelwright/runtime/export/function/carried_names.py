@@ -100,6 +100,17 @@ def main_names() -> dict[str, object]:
     return dict(vars(sys.modules.get("__main__", ModuleType("none"))))
 
 
+def holders_of(value: object) -> list[dict[str, object]]:
+    """List the namespaces of the user's modules in which a variable holds a value."""
+    modules = [m for m in list(sys.modules.values()) if isinstance(m, ModuleType)]
+    users = [m for m in modules if not is_library(m.__name__) and not _is_ours(m.__name__)]
+    return [vars(m) for m in users if any(v is value for v in list(vars(m).values()))]
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "kernelwright"
+
+
 def named_as_at_home(expression: ast.expr, text: str, space: Mapping[str, object]) -> str:
     """Write the name of the user's module where an expression says `__name__`, as for a log."""
     name = str(space.get("__name__", "")).removeprefix(SUBJECT)

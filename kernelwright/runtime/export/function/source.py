@@ -23,6 +23,7 @@ from kernelwright.runtime.export.function.carried_names import (
     attributes_read,
     classes_in,
     has_source,
+    holders_of,
     import_line,
     is_an_object,
     is_defined_as,
@@ -185,7 +186,7 @@ class _Carrier:
 
     def _object(self, name: str, value: object, namespace: Mapping[str, object]) -> None:
         """Carry the statement that made an object; it stands where its class or its name does."""
-        for space in (namespace, main_names()):
+        for space in (namespace, main_names(), *holders_of(value)):
             found = next((key for key, v in space.items() if v is value), None)
             if found is None or self._by_state:
                 continue
