@@ -94,6 +94,15 @@ def changes_a_nested_list(x, state):
 def changes_its_own_dict(x):
     STATE["m"] = STATE["m"] * 0.9
     return mx.exp(x) * STATE["m"]
+
+
+def looks_at_a_value(x):
+    y = mx.exp(x)
+    return y if y.sum().item() > 0 else x
+
+
+def checkpointed(x):
+    return mx.checkpoint(mx.exp)(x)
 """
 
 
@@ -139,6 +148,8 @@ def _said(user: ModuleType, name: str, *rest: object) -> str:
         ("changes_a_dict", ({"m": mx.zeros((8,))},), ["a list or dict", "_test.py:68)"]),
         ("changes_a_nested_list", ({"seen": []},), ["a list or dict", "_test.py:74)"]),
         ("changes_its_own_dict", (), ["replaces arrays that it keeps", "_test.py:79)"]),
+        ("looks_at_a_value", (), ["looks_at_a_value (/refused_of_a_test.py:85) looks at the val"]),
+        ("checkpointed", (), ["checkpointed (/refused_of_a_test.py:89) uses", "mx.checkpoint"]),
         ("LOCKED.run", (), ["LOCKED.lock", "has no text"]),
         ("registered", (), ["works in its file", "KeyError: 'exp'", "such as a registry"]),
     ],

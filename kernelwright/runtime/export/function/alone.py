@@ -9,6 +9,7 @@ from types import MethodType, ModuleType
 import mlx.core as mx
 
 from kernelwright.errors import KernelwrightError, UnsupportedError
+from kernelwright.ir.trace.capture import capture_call
 from kernelwright.runtime.change_line import line_of_change
 from kernelwright.runtime.effect import ImpureError
 from kernelwright.runtime.export.function.arguments_code import arguments_with
@@ -98,6 +99,14 @@ class FunctionAlone:
             "definition hold it."
         ) from error
 
+    def obstacle_at_home(self, call: ExampleCall) -> str:
+        """Say why the user's function cannot be traced, with its line; nothing where it can."""
+        try:
+            capture_call(self.function, *call.args, **call.kwargs)
+        except KernelwrightError as e:
+            return str(e)
+        return ""
+
     def names_in(self, calls: Sequence[ExampleCall], name: str) -> "NamesOfCalls":
         """Find what the calls read; those that cannot be traced are left out, with a reason."""
         reference, _ = _reference(self.module, self.source)
@@ -141,7 +150,7 @@ class NamesOfCalls:
             head, _, advice = str(e).partition("; ")
             self.reasons.append(f"{head}{line}; {advice}")
         except KernelwrightError as e:
-            self.reasons.append(str(e))
+            self.reasons.append(alone.obstacle_at_home(call) or str(e))
 
 
 def both_names(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
