@@ -18,6 +18,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import Flat
 from kernelwright.runtime.models.nest import Ref, fill, is_array, is_fixed, leaves, map_leaves
+from kernelwright.runtime.models.recorded import Call
 from kernelwright.runtime.models.rotary import counted
 from kernelwright.runtime.models.route import Plan, bind
 from kernelwright.runtime.models.shadow import call_inside, make_shadow, path_of
@@ -105,12 +106,14 @@ class CompiledStep:
     def __call__(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Return what the model returns, and leave its caches as it does."""
         flat = leaves((args, kwargs if type(kwargs) is dict else dict(kwargs)))
-        arrays, lengths, offset = [], [], None
+        arrays: list[mx.array] = []
+        lengths: list[int] = []
+        offset: int | None = None
         for leaf, (kind, value) in zip(flat, self._leaves, strict=True):
             if kind is _Kind.ARRAY:
                 if leaf.shape != value:  # type: ignore[attr-defined]
                     return self._apart(args, kwargs)
-                arrays.append(leaf)
+                arrays.append(cast("mx.array", leaf))
             elif kind is _Kind.PLAIN:
                 keys, at_ = leaf.keys, leaf.offset  # type: ignore[attr-defined]
                 length = 0 if keys is None else keys.shape[2]
@@ -182,11 +185,11 @@ class CompiledStep:
                 return grown
             if leaf.kind is _Kind.KEPT:
                 kept = keeping([next(given) for _ in range(cast("int", leaf.value))])
-                caches.append(lambda: kept.cache)
+                caches.append(lambda: cast("list[mx.array]", kept.cache))
                 return kept
             return leaf.value
 
-        args, kwargs = map_leaves(self._call.template, stand_in)  # type: ignore[misc]
+        args, kwargs = cast("Call", map_leaves(self._call.template, stand_in))
         shadow = make_shadow(self._model, iter(arrays[len(arrays) - len(self._held) :]), self)
         is_recorded = getattr(self._recording, "is_on", False)
         self._recording.runs = {}

@@ -6,7 +6,7 @@ enters as an array, and a token is put in by an index.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import mlx.core as mx
 
@@ -77,12 +77,12 @@ def _growing_class() -> type[GrowingCache]:
             """
             raise UnsupportedError("a part of the step that no kernel serves reads a cache.")
 
-    return cast("type[GrowingCache]", StepCache)
+    return StepCache
 
 
 def as_growing(value: object) -> GrowingCache | None:
     """Return a cache of a step that is being recorded; None for any other."""
-    return cast("GrowingCache", value) if type(value) is _growing_class() else None
+    return value if type(value) is _growing_class() else None
 
 
 def is_plain(value: object) -> bool:
@@ -105,5 +105,5 @@ def growing(buffers: Sequence[mx.array], before: mx.array, after: mx.array) -> G
 def keeping(arrays: Sequence[mx.array]) -> "ArraysCache":
     """Return what stands for a cache of numbered arrays."""
     made: ArraysCache = kept_class()(len(arrays))
-    made.cache = list(arrays)
+    made.cache = list(arrays)  # type: ignore[arg-type]
     return made

@@ -111,7 +111,8 @@ def test_caches_that_are_not_equally_far_are_left_to_the_parts(model: Stepping) 
         caches = make_prompt_cache(model[0])
         model[0](mx.array([[3, 1, 4]]), cache=caches)
         caches[1].trim(1)
-        return model[0](mx.array([[1]]), cache=caches)
+        made: mx.array = model[0](mx.array([[1]]), cache=caches)
+        return made
 
     found = logits()
     with without_kernels(model[0]):
@@ -126,7 +127,7 @@ def test_a_step_differentiates_as_its_parts_do(model: Stepping) -> None:
         before, norm.weight = norm.weight, weight
         caches = make_prompt_cache(model[0])
         model[0](mx.array([[3, 1, 4]]), cache=caches)
-        made = model[0](mx.array([[1]]), cache=caches).square().sum()
+        made: mx.array = model[0](mx.array([[1]]), cache=caches).square().sum()
         norm.weight = before
         return made
 
