@@ -48,14 +48,17 @@ import XCTest
 @testable import {module}
 
 final class {module}Tests: XCTestCase {{
-    /// Arrays whose every element is exact in its dtype; `integers` are those that it may be.
+    /// Arrays whose every element is exact in its dtype; `integers` are those that it takes.
     private func example(
-        _ shape: [Int], _ dtype: DType, _ place: Int, _ integers: [Int64] = []
+        _ shape: [Int], _ dtype: DType, _ place: Int,
+        _ integers: (first: Int64, step: Int64, count: Int)? = nil
     ) -> MLXArray {{
         let count = shape.reduce(1, *)
         let steps = (0 ..< count).map {{ ($0 * 37 + 11 * place) % 101 }}
-        if !integers.isEmpty {{
-            return MLXArray(steps.map {{ integers[$0 % integers.count] }}, shape).asType(dtype)
+        if let taken = integers {{
+            // Unsigned ones of 64 bits wrap around, as they do in MLX.
+            let values = steps.map {{ taken.first &+ taken.step &* Int64($0 % taken.count) }}
+            return MLXArray(values, shape).asType(dtype)
         }}
         let values: [Float] = steps.map {{ step in
             dtype == .bool ? (step % 3 != 0 ? 1 : 0) : (Float(step) - 50) / 32
@@ -218,11 +221,8 @@ def _tests(chosen: Selection, module: str) -> str:
 
 
 def _integers(integers: range | None) -> str:
-    """Return the last argument of an example in Swift; uint64 wraps around as it does in MLX."""
-    if integers is None:
-        return ""
-    numbers = (n - (1 << 64) if n >= 1 << 63 else n for n in integers)
-    return f", [{', '.join(map(str, numbers))}]"
+    """Return the last argument of an example in Swift."""
+    return f", ({integers.start}, {integers.step}, {len(integers)})" if integers else ""
 
 
 def _literal(text: str) -> str:

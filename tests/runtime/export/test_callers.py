@@ -9,8 +9,10 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from kernelwright.ir import canonicalize, capture
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.runtime.export import FormatName, export_as
+from kernelwright.runtime.export.function.variant import Lookup
 from kernelwright.store import CandidateDetail
 
 Recorder = Callable[..., CandidateDetail]
@@ -98,3 +100,18 @@ def test_the_swift_package_takes_arrays_by_name_and_traps_nowhere(recorded: Reco
     assert "not compiled" in files["VERIFICATION.md"]
     tests = files["Tests/ScaledSoftmaxTests/ScaledSoftmaxTests.swift"]
     assert "(511, " in tests
+
+
+def test_the_examples_of_a_swift_package_hold_the_integers_that_inputs_take(
+    kernels_of: Callable[..., Lookup],
+) -> None:
+    graph = canonicalize(
+        capture(
+            lambda table, ids: mx.exp(table[ids]) + 1, mx.zeros((9, 4)), mx.zeros((8,), mx.int32)
+        )
+    )
+    (detail,) = kernels_of(lambda _: ("m4-pro",))([graph])[graph.fingerprint]
+    export = export_as("swift", [detail])
+    tests = next(f.text for f in export.files if f.name.endswith("Tests.swift"))
+    assert "example([9, 4], .float32, 0)" in tests
+    assert "example([8], .int32, 1, (0, 1, 9))" in tests
