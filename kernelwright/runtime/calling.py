@@ -13,6 +13,7 @@ from kernelwright import ir
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.capture import is_capturing
+from kernelwright.ir.trace.refusal import check_returns_results
 from kernelwright.runtime.call import flatten, rebuild
 from kernelwright.runtime.derivative import Flat, Gradient, with_derivatives_of
 from kernelwright.runtime.effect import check_same_calls, refusing_effects
@@ -108,6 +109,7 @@ def captured(
     Raises:
         KernelwrightError: no kernel may take its place; a sentence says why.
     """
+    check_returns_results(function, name_of(function))
     state = state_of(function)
     if not state.is_whole:
         raise UnsupportedError("the function reads an array from a tuple; keep it in a list.")

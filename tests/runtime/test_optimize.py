@@ -1,5 +1,6 @@
 """An optimized function runs the store's kernels, or else the original."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -242,3 +243,14 @@ def test_explain_of_a_model_lists_the_parts_that_run_kernels(tmp_path: Path) -> 
     told = explain(model, *arrays())
     assert told.path == "kernels"
     assert told.reason == "the whole model (Gated): kernels"
+
+
+def test_a_coroutine_runs_as_it_stands_and_is_not_started_for_a_look(url: str) -> None:
+    async def gated_later(x: mx.array, y: mx.array) -> mx.array:
+        return gated(x, y)
+
+    fast = optimized(gated_later, url)
+    # A coroutine that nobody awaits is a warning, and so an error of the tests.
+    made = asyncio.run(fast(*arrays()))  # type: ignore[arg-type]
+    assert mx.array_equal(made, gated(*arrays())).item()
+    assert "is a coroutine, which computes nothing" in fast.explain(*arrays()).reason

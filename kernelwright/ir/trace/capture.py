@@ -19,7 +19,13 @@ from kernelwright.ir.trace.array import is_array, to_mlx
 from kernelwright.ir.trace.closure import named_arrays, reachable
 from kernelwright.ir.trace.exporter import Trace
 from kernelwright.ir.trace.recorder import Recorder
-from kernelwright.ir.trace.refusal import is_unexportable, line_in, line_of, translated
+from kernelwright.ir.trace.refusal import (
+    check_returns_results,
+    is_unexportable,
+    line_in,
+    line_of,
+    translated,
+)
 from kernelwright.ir.trace.value_look import ValueLook
 
 Function = Callable[..., object]
@@ -234,6 +240,7 @@ class _Example:
     ) -> "_Example":
         if not callable(fn):
             raise InputError(f"expected a function of MLX arrays, found {fn!r}.")
+        check_returns_results(fn, _name(fn))
         parameters = _parameter_names(fn, arrays, keyword_arrays)
         found = input_leaves(arrays, keyword_arrays)
         count = sum(len(leaves(tree, "", is_array)) for tree in arrays)

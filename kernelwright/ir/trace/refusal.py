@@ -1,8 +1,9 @@
 """Why a function cannot be traced, in one sentence that names the user's line."""
 
+import inspect
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
@@ -30,6 +31,26 @@ def line_in(frames: Iterable[tuple[str, int]]) -> str:
     """Return the first of the user's lines, the innermost call's first."""
     own = (f" ({file}:{line})" for file, line in frames if not is_library_file(file))
     return next(own, "")
+
+
+def check_returns_results(function: Callable[..., object], name: str) -> None:
+    """Refuse a function whose call returns before it computes anything.
+
+    Raises:
+        UnsupportedError: it is a coroutine or a generator.
+    """
+    kinds = {
+        "a coroutine": inspect.iscoroutinefunction,
+        "a generator": inspect.isgeneratorfunction,
+        "an asynchronous generator": inspect.isasyncgenfunction,
+    }
+    called = (function, type(function).__call__)
+    for words, is_one in kinds.items():
+        if any(map(is_one, called)):
+            raise UnsupportedError(
+                f"{name} is {words}, which computes nothing when it is called; move what it "
+                "computes with arrays into a function that returns them."
+            )
 
 
 def is_library_file(file: str) -> bool:

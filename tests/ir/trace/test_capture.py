@@ -2,7 +2,7 @@
 
 import functools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
 
@@ -251,3 +251,32 @@ def test_what_mlx_cannot_export_is_refused_with_the_line_that_makes_it(
     line = where.__code__.co_firstlineno + after
     with pytest.raises(UnsupportedError, match=rf"test_capture\.py:{line}\) uses MLX's primitive"):
         capture(function, mx.array([1, 2], mx.int32))
+
+
+async def _coroutine(x: mx.array) -> mx.array:
+    return mx.exp(x)
+
+
+def _generator(x: mx.array) -> Iterator[mx.array]:
+    yield mx.exp(x)
+
+
+class _Asynchronous:
+    async def __call__(self, x: mx.array) -> mx.array:
+        return mx.exp(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (_coroutine, "_coroutine is a coroutine"),
+        (functools.partial(_coroutine), "partial is a coroutine"),
+        (_Asynchronous(), "_Asynchronous is a coroutine"),
+        (_generator, "_generator is a generator"),
+    ],
+)
+def test_what_computes_nothing_when_it_is_called_is_not_called(
+    function: Callable[..., object], words: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=f"{words}, which computes nothing"):
+        capture(function, mx.zeros(4))

@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.runtime.effect import ImpureError
+from kernelwright.ir.trace.refusal import check_returns_results
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.alone import (
     ExampleCall,
@@ -137,9 +137,10 @@ def _pure(
     reasons: list[str] = []
     for call in calls:
         try:
+            check_returns_results(function, "it")
             check_pure(function, call.args, call.kwargs)
             pure.append(call)
-        except ImpureError as e:
+        except UnsupportedError as e:
             reasons.append(str(e))
     return pure, reasons
 

@@ -167,7 +167,7 @@ class FunctionModule:
             parts.append(
                 "\n" + kernel_source(detail.program, detail.candidate.program_id, f"_{number}")
             )
-            summary = textwrap.shorten(f"{detail.candidate.idea}.", 88)
+            summary = textwrap.shorten(f"{detail.candidate.idea.rstrip('.')}.", 88)
             summary = summary.replace("\\", "/").replace('"""', "'''")
             parts.append("\n\n" + launch_source(detail.program, name, summary, f"_{number}"))
         parts.append(arithmetic_source(programs))
