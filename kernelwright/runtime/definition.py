@@ -22,6 +22,12 @@ _OF_EVERY_CLASS = frozenset(
     | {"__slotnames__", "__annotations_cache__", "__annotate__", "__annotate_func__"}
 )
 
+# What collections.namedtuple makes anew for each class, from its fields alone.
+_OF_A_NAMED_TUPLE = frozenset(
+    {"__new__", "__repr__", "__getnewargs__", "__match_args__", "__replace__"}
+    | {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
+)
+
 
 def _has_like(one: Callable) -> Callable:
     return lambda other: other.__qualname__ == one.__qualname__ and _are_alike(one, other)
@@ -57,6 +63,10 @@ def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -
             return True
         within = (*within, (one, other))
         names = (set(vars(one)) | set(vars(other))) - _OF_EVERY_CLASS
+        if issubclass(one, tuple) and hasattr(one, "_fields"):
+            if not _are_alike(_fields_with_defaults(one), _fields_with_defaults(other), depth + 1):
+                return False
+            names -= {*one._fields, *_OF_A_NAMED_TUPLE}
         spaces = [(vars(one).get(n, _MISSING), vars(other).get(n, _MISSING)) for n in names]
         bases = zip(one.__mro__[1:], other.__mro__[1:], strict=True)
         return all(_are_alike(a, b, depth + 1, within) for a, b in (*spaces, *bases))
@@ -84,6 +94,11 @@ def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -
         and one.__kwdefaults__ == other.__kwdefaults__
         and all(_are_alike(a, b, depth + 1, within) for a, b in held)
     )
+
+
+def _fields_with_defaults(kind: type) -> tuple:
+    """Return the fields of a class of named tuples, and those that have a default."""
+    return getattr(kind, "_fields", ()), *getattr(kind, "_field_defaults", {}).items()
 
 
 def _name_alike_classes(

@@ -11,11 +11,12 @@ import sys
 import threading
 import weakref
 from abc import ABCMeta
-from collections import ChainMap, OrderedDict, deque
+from collections import ChainMap, OrderedDict, deque, namedtuple
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
+from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -427,6 +428,37 @@ def test_an_error_of_the_users_own_is_no_look_at_values() -> None:
             return mx.exp(x)
 
     assert [node.op for node in ir.capture(function, mx.zeros(4)).nodes] == ["exp"]
+
+
+_NAMED_TUPLES = """
+class Step(NamedTuple):
+    mean: float
+    count: int = {count}
+
+    @property
+    def twice(self):
+        return self.mean * {factor}
+
+class Longer(namedtuple("Longer", "mean {field}")):
+    def run(self):
+        return Step(self.mean, self[1]).twice
+"""
+
+
+def test_named_tuples_that_say_the_same_are_alike() -> None:
+    def made(**changed: object) -> dict[str, object]:
+        given = {"count": 1, "factor": 2, "field": "count", **changed}
+        space = {"NamedTuple": NamedTuple, "namedtuple": namedtuple, "__name__": "a_test"}
+        exec(_NAMED_TUPLES.format(**given), space)
+        return space
+
+    one, other = made(), made()
+    assert _are_alike(one["Step"], other["Step"])
+    assert _are_alike(one["Longer"], other["Longer"])
+    for changed in ({"count": 2}, {"factor": 3}):
+        assert not _are_alike(one["Step"], made(**changed)["Step"])
+        assert not _are_alike(one["Longer"], made(**changed)["Longer"])
+    assert not _are_alike(one["Longer"], made(field="step")["Longer"])
 
 
 def test_dataclasses_that_say_the_same_are_alike() -> None:
