@@ -42,5 +42,5 @@ def test_the_code_of_a_task_computes_what_its_graph_does(task: BenchTask) -> Non
         pytest.skip("an op that is several calls of MLX is written as the graph has it")
     for found, expected in zip(run(graph, code, arrays), interpret(graph, *arrays), strict=True):
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-        same = [np.array(a.astype(mx.float32)) for a in (found, expected)]
-        np.testing.assert_allclose(*same, rtol=2e-3, atol=2e-3, equal_nan=True)
+        one, other = (np.array(a.astype(mx.float32)) for a in (found, expected))
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3, equal_nan=True)
