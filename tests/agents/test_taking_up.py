@@ -99,19 +99,20 @@ def test_lessons_wait_for_the_next_search_and_are_credited_there(
     for module in ("agents.roles.coder", "search.bandit_strategy"):
         monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
     model = Slips()
+    # A model without a price is asked as readily as schedules are tried.
     dying = Dying(lambda request: moment_of(request) == "coder" and model.ideas == 1, model)
     with LoopbackServer(dying) as server:
         url = server.base_url("openai")
         with pytest.raises(ModelError, match="suspended"):
-            search(store, judge, "openai:gpt-5", url, candidates=10)
-        assert len(statuses(store, "openai:gpt-5")) >= 2
+            search(store, judge, "openai:free", url, candidates=10)
+        assert len(statuses(store, "openai:free")) >= 2
         dying.revive()
-        search(store, judge, "openai:gpt-5", url, candidates=10)
+        search(store, judge, "openai:free", url, candidates=10)
         assert set(paid(store).values()) == {1}
         assert not [text for text in model.told if LESSON in text]
         assert not store.dialogue.lessons()
         model.ideas = 3
-        search(store, judge, "openai:gpt-5", url, candidates=12)
+        search(store, judge, "openai:free", url, candidates=12)
     assert LESSON in model.told[-1]
     (lesson,) = store.dialogue.lessons()
     assert (lesson.helped, lesson.hurt) == (1, 0)
