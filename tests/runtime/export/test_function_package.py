@@ -264,6 +264,28 @@ def test_a_patched_function_that_was_edited_runs_as_it_is_written(
     assert mx.array_equal(patched.mixed(*arrays), wanted).item()
 
 
+def test_a_patched_function_returns_objects_of_its_files_own_class(
+    kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = _USER.replace("return y", "return Mixed(y").replace("1e-5)", "1e-5), x)")
+    text = f"from typing import NamedTuple\n{text}\n\nclass Mixed(NamedTuple):\n"
+    text += "    first: object\n    second: object\n"
+    (tmp_path / "mixes_into_a_class.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("mixes_into_a_class")
+    _exported(module, kernels_of(_chips), "patch").write(tmp_path / "out")
+    apply = ["git", "apply", str(tmp_path / "out" / "mixed.patch")]
+    subprocess.run(apply, cwd=tmp_path, check=True)
+    monkeypatch.delitem(sys.modules, "mixes_into_a_class")
+    patched = importlib.import_module("mixes_into_a_class")
+    made = patched.mixed(mx.ones((4, 32)), mx.ones((32, 32)))
+    assert patched.mixed.serves(*ONE.args)
+    assert type(made) is patched.Mixed
+    beside = sys.modules["_mixes_into_a_class_mixed_kernels"]
+    (variants, *_) = beside._VARIANTS.values()
+    assert type(variants[0].nest(1, 2)) is patched.Mixed
+
+
 def test_a_patch_is_refused_where_nothing_tells_a_later_edit(
     kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,22 +26,34 @@ _WITH_KERNELS = '''
 
 def with_kernels(function: Callable) -> Callable:
     """Give kernels to the function of the patched file while they compute what it does."""
-    known = []
+    made = []
 
-    def is_known() -> bool:
-        if not known:
+    def served() -> Callable | None:
+        if not made:
             # What the function reads is defined by its first call, if below it in its file.
-            is_alike = _are_alike(function, {name}.reference)
-            known.extend((is_alike, _Unchanged(function, _NAMES, _PASSED)))
-        return known[0] and known[1]()
+            is_known = _are_alike(function, {name}.reference)
+            passed = [_own_class(kind, function) for kind in _PASSED]
+            given = (_VARIANTS, _CAPTURED, _NAMES, passed)
+            made.append(_with_kernels(function, *given) if is_known else None)
+        return made[0]
 
     @functools.wraps(function)
     def patched(*args: object, **kwargs: object) -> object:
-        return ({name} if is_known() else function)(*args, **kwargs)
+        return (served() or function)(*args, **kwargs)
 
     patched.reference = function
-    patched.serves = lambda *args, **kwargs: is_known() and {name}.serves(*args, **kwargs)
+    patched.serves = lambda *args, **kwargs: bool(served() and served().serves(*args, **kwargs))
     return patched
+
+
+def _own_class(kind: object, function: Callable) -> object:
+    """Let results be of the patched file's own class where it is like the one in this file."""
+    name = getattr(kind, "__name__", "")
+    own = getattr(inspect.unwrap(function), "__globals__", {{}}).get(name)
+    if not isinstance(own, type) or not _are_alike(own, kind):
+        return kind
+    globals()[name] = own
+    return own
 '''
 
 
