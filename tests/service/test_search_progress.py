@@ -10,6 +10,7 @@ from rich.console import Console
 
 import kernelwright as kw
 from kernelwright.campaign.event import (
+    CampaignHeldUp,
     CandidateConfirmed,
     CandidateJudged,
     CandidateProposed,
@@ -20,7 +21,7 @@ from kernelwright.campaign.event import (
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.service.console import THEME
 from kernelwright.service.python.progress import NotebookTable
-from kernelwright.service.view.progress import LiveTable
+from kernelwright.service.view.progress import LiveTable, held_up
 from kernelwright.store import Rank, TaskSummary
 
 TASK = TaskSummary(id="t", name="rows", signature="s", dtype="f32", shapes="f32[4,8]")
@@ -86,3 +87,8 @@ def test_the_registry_counts_the_calls_of_a_model(tmp_path: Path) -> None:
         model(mx.zeros((4, 8)))
     (row,) = [row for row in kw.registry if row.function == "Counted"]
     assert row.calls == 3
+
+
+def test_a_wait_is_told_to_the_tenth_of_a_second() -> None:
+    waits = CampaignHeldUp(reason="the disk is full.", seconds=5.47458)
+    assert held_up(waits) == "waits 5.5 s: the disk is full."

@@ -198,7 +198,7 @@ class LiveTable:
 
 def held_up(event: CampaignHeldUp) -> str:
     """Say for what a search waits."""
-    return f"waits {event.seconds:g} s: {event.reason}"
+    return f"waits {in_seconds(event.seconds)}: {event.reason}"
 
 
 class PlainLines:
