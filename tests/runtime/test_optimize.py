@@ -251,6 +251,6 @@ def test_a_coroutine_runs_as_it_stands_and_is_not_started_for_a_look(url: str) -
 
     fast = optimized(gated_later, url)
     # A coroutine that nobody awaits is a warning, and so an error of the tests.
-    made = asyncio.run(fast(*arrays()))  # type: ignore[arg-type]
+    made: mx.array = asyncio.run(fast(*arrays()))  # type: ignore[arg-type]
     assert mx.array_equal(made, gated(*arrays())).item()
     assert "is a coroutine, which computes nothing" in fast.explain(*arrays()).reason
