@@ -4,6 +4,7 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
@@ -150,12 +151,19 @@ def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[
             for axis, extent in enumerate(tensor.shape)
             if isinstance(extent, str) and extent in chosen
         }
-        try:
-            graph = resize(task.graph, axes)
-        except (InputError, UnsupportedError):
-            continue
-        if _fits(program, graph):
+        graph = _resized(task.graph, tuple(axes.items()))
+        if graph is not None and _fits(program, graph):
             yield graph
+
+
+# The programs of a task are judged at the same sizes, some fifty of them.
+@lru_cache(maxsize=256)
+def _resized(graph: Graph, axes: tuple[tuple[tuple[int, int], int], ...]) -> Graph | None:
+    """Return a graph with other sizes of some inputs' axes; None where it allows none."""
+    try:
+        return resize(graph, dict(axes))
+    except (InputError, UnsupportedError):
+        return None
 
 
 def _lowered(task: Task, program: Program, sizes: Sizes, most: int) -> Sizes:

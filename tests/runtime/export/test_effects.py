@@ -98,7 +98,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("in_place")
     file, store = path / "user.py", str(path / "kernels.db")
     file.write_text(_IN_PLACE)
-    _run("search", str(file), "--store", store, "--quiet", "--candidates", "2", "--repairs", "0")
+    _run("search", str(file), "--store", store, "--quiet", "--candidates", "1", "--repairs", "0")
     vendored = path / "vendored"
     told = _run("export", str(file), "-o", str(vendored), "--store", store, "--force", "--json")
     assert {e["name"] for e in json.loads(told[told.index("[") :])} == {
