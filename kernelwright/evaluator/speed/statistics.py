@@ -67,7 +67,7 @@ def pairs_for(alpha: float) -> int:
 def _heads_at_most(heads: int, tosses: int) -> float:
     """Return the probability of at most so many heads in tosses of a fair coin."""
     # SciPy offers the same, and takes a third of a second to import in every worker.
-    return sum(math.comb(tosses, k) for k in range(heads + 1)) / 2**tosses
+    return sum(math.comb(tosses, k) for k in range(heads + 1)) / (1 << tosses)
 
 
 def spent_alpha(alpha: float, tried: int) -> float:
