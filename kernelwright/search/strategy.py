@@ -72,10 +72,10 @@ class RepairThenWrite:
 
     def next(self, search: TaskSearch) -> list[Proposal] | Done:
         """Return the next batch."""
-        room = self._spec.candidates_per_task - search.candidate_count
+        room = self._spec.candidates_per_task - len(search.proposals())
         if room <= 0:
             return Done(
-                f"{counted(search.candidate_count, 'candidate')} tried, as many as asked for"
+                f"{counted(len(search.proposals()), 'candidate')} tried, as many as asked for"
             )
         if repaired := self._repairs(search, room):
             return repaired
@@ -97,7 +97,7 @@ class RepairThenWrite:
 
     def is_spent(self, search: TaskSearch) -> bool:
         """Say whether a task has had every candidate that it may have."""
-        return search.candidate_count >= self._spec.candidates_per_task
+        return len(search.proposals()) >= self._spec.candidates_per_task
 
     def _recalled(self, search: TaskSearch) -> list[Proposal]:
         """Return what was tuned before, at the beginning; the coder goes on from there."""
