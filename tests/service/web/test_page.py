@@ -123,6 +123,13 @@ def test_each_view_is_whole_fits_and_passes_axe(window: Window, filled: Filled, 
     assert window.complaints == []
 
 
+def test_what_happened_is_told_in_sentences(desk: Window, filled: Filled) -> None:
+    page = desk.to(*places(filled)["activity"])
+    told = page.locator(".feed li").all_inner_texts()
+    assert any("proposed" in line for line in told)
+    assert [line for line in told if '{"' in line] == []
+
+
 @pytest.mark.parametrize("kind", ["p", "span.under"])
 def test_a_name_without_spaces_breaks_on_the_narrowest_phone(
     browser: Browser, address: str, kind: str

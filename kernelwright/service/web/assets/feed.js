@@ -41,14 +41,23 @@ function line(event) {
 
 const candidate = (id) => el("a", { href: `#/candidate/${String(id).slice(0, 16)}` }, format.short(String(id)));
 
+const recalled = (told, noun) => (told.length ? `Began with ${format.many(told.length, noun)} of earlier campaigns` : `Began without ${noun}s of earlier campaigns`);
+
 function words(kind, told) {
   switch (kind) {
     case "CampaignBegan": return `Began on ${told.device?.name} with ${told.functions?.join(", ")}`;
     case "FunctionPlanned": return [el("b", {}, told.function), ` cut into ${format.many(told.tasks?.length ?? 0, "task")} by ${told.author}`];
     case "FunctionRefused": return [badge("refused", "warn"), ` ${told.function}: ${told.reason}`];
-    case "CandidateJudged": return [badge(told.status), " ", candidate(told.candidate_id), told.rank ? ` ${format.rank(told.rank)}` : "", told.leads ? badge("leads", "good") : "", el("span", { cls: "under" }, told.summary)];
+    case "PlanDrawn": return [el("b", {}, told.function), " drawn with its regions"];
+    case "CandidateProposed": return [badge(told.repairs ? "repair" : "proposed", "done"), " ", candidate(told.candidate_id), ` by ${told.author}`, el("span", { cls: "under" }, told.idea)];
+    case "CandidateJudged": return [badge(told.status), " ", candidate(told.candidate_id), told.rank ? ` ${format.rank(told.rank)}` : "", told.leads ? [" ", badge("leads", "good")] : "", el("span", { cls: "under" }, told.summary)];
     case "CandidateConfirmed": return [badge(told.status), " ", candidate(told.candidate_id), " after confirmation", el("span", { cls: "under" }, told.summary)];
     case "TaskEnded": return [el("a", { href: `#/task/${String(told.task_id).slice(0, 16)}` }, "Task"), ` ended: ${told.reason}`];
+    case "ConversationEnded": return [`The ${told.purpose?.role ?? "model"}'s conversation ended after ${format.many(told.turns ?? 0, "turn")}`, el("span", { cls: "under" }, `${told.model}: ${told.reason}`)];
+    case "StepCredited": return `The step “${told.credited?.step}” gained ${told.credited?.gain ? `${(100 * told.credited.gain).toFixed(1)} %` : "nothing"}`;
+    case "StepsRemembered": return recalled(told, "step");
+    case "LessonsTold": return recalled(told, "lesson");
+    case "SchedulesRecalled": return recalled(told, "schedule");
     case "ModelRemarked": return [badge("model", "warn"), ` ${told.sentence}`];
     case "CampaignHeldUp": return [badge("waits", "warn"), ` ${told.reason}`];
     case "CampaignEnded": return `Ended: ${told.reason}`;

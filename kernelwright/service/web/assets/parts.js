@@ -49,7 +49,7 @@ export const CANDIDATE_COLUMNS = [
   { key: "idea", head: "idea", order: "idea", first: "ascending", cls: "wide", cell: (row) => el("a", { href: `#/task/${row.task.id.slice(0, 16)}/${row.candidate_id.slice(0, 16)}` }, row.idea || "(no words)", el("span", { cls: "under" }, `${format.short(row.candidate_id)} · ${row.task.name}`)) },
   { key: "status", head: "verdict", order: "status", first: "ascending", cell: (row) => badge(row.status ?? row.state, row.status ? format.statusKind(row.status) : "done") },
   { key: "rank", head: "time", order: "rank", first: "ascending", cls: "number", cell: (row) => format.rank(row.rank) },
-  { key: "author", head: "author", order: "author", first: "ascending", cls: "optional", cell: (row) => row.author },
+  { key: "author", head: "author", order: "author", first: "ascending", cls: "optional author-column", cell: (row) => row.author },
   { key: "at", head: "when", order: "at", first: "descending", cls: "optional number", cell: (row) => el("time", { datetime: row.at }, format.moment(row.at)) },
 ];
 
