@@ -3,7 +3,6 @@
 import re
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +66,9 @@ def _is_imported_by_us(error: ImportError, module: str) -> bool:
 @cache
 def _installs() -> dict[str, str | None]:
     """Return what brings each module, by this installation's own metadata; None is Kernelwright."""
+    # Slow to import, and needed where something is missing.
+    from importlib.metadata import PackageNotFoundError, requires
+
     found: dict[str, str | None] = {}
     try:
         listed = requires("kernelwright") or []

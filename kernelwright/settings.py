@@ -5,8 +5,6 @@ environment variable, that over the file, and the file over the default.
 """
 
 import os
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -22,12 +20,10 @@ from pydantic_settings import (
 )
 
 from kernelwright.errors import InputError
+from kernelwright.settings_file import FILE, PROJECT_FILE, SettingsFile, find_settings_file
 from kernelwright.validation import reason_of
 from kernelwright.variable import PREFIX, check_variables, variable_of
 
-FILE = "kernelwright.toml"
-PROJECT_FILE = "pyproject.toml"
-TABLE = "kernelwright"
 DEFAULT = "default"
 """The origin of a setting that nobody chose."""
 _KEPT_FOLDERS = 64
@@ -111,14 +107,6 @@ class Settings(BaseSettings):
 
 
 @dataclass(frozen=True)
-class SettingsFile:
-    """A file with settings, as it was found."""
-
-    path: Path
-    values: Mapping[str, object]
-
-
-@dataclass(frozen=True)
 class Origin:
     """One setting, its value and where that came from."""
 
@@ -157,23 +145,6 @@ def origins(folder: Path | None = None) -> tuple[Origin, ...]:
             source = str(file.path)
         found.append(Origin(name, getattr(settings, name), source))
     return tuple(found)
-
-
-def find_settings_file(folder: Path) -> SettingsFile | None:
-    """Return the settings of the nearest folder upwards that has any.
-
-    Raises:
-        InputError: its file is no TOML.
-    """
-    for parent in (folder.resolve(), *folder.resolve().parents):
-        if (path := parent / FILE).is_file():
-            return SettingsFile(path, _toml(path))
-        if (path := parent / PROJECT_FILE).is_file():
-            tools = _toml(path).get("tool")
-            table = tools.get(TABLE) if isinstance(tools, dict) else None
-            if isinstance(table, dict):
-                return SettingsFile(path, table)
-    return None
 
 
 @lru_cache(_KEPT_FOLDERS)
@@ -224,13 +195,3 @@ def _sentence(error: ValidationError, file: SettingsFile | None) -> str:
     is_variable = bool(os.environ.get(variable_of(name))) or file is None
     place = variable_of(name) if is_variable else f"{name} in {file.path}"  # type: ignore[union-attr]
     return f"expected {place} to be {reason_of(first)}, found {first['input']!r}."
-
-
-def _toml(path: Path) -> dict[str, object]:
-    try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise InputError(f"{path} is no TOML: {e}.") from e
-    except OSError as e:
-        raise InputError(f"{path} cannot be read: {e.strerror}.") from e

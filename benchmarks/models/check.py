@@ -12,7 +12,7 @@ from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.array import to_numpy
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.execution import MlxExecutable
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 
 from kernelwright import ir
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.lower import lower, schedules

@@ -14,7 +14,8 @@ from benchmarks.models.probe import probe
 from benchmarks.models.rows import Row, small
 from benchmarks.models.search import search_parts
 from kernelwright.campaign import SearchSpec
-from kernelwright.metal.device.base import Device, DeviceName
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.models.choosing import Choice, choose
 from kernelwright.runtime.models.install import explain_model, optimize_model, restore_model

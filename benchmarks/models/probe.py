@@ -14,7 +14,7 @@ from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
 from kernelwright.ir.trace.stitch import RunRegion
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.chain import chained_us
 from kernelwright.runtime.cutting import regions_of

@@ -13,7 +13,7 @@ from benchmarks.suite.result import ScheduleResult
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule

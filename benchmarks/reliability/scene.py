@@ -7,8 +7,7 @@ import mlx.core as mx
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
 from kernelwright.campaign import Captured, Subject, capture_subjects
-from kernelwright.campaign.spec.campaign_file import CampaignSpec
-from kernelwright.campaign.spec.campaign_table import CampaignFunction
+from kernelwright.campaign.spec.campaign_spec import CampaignFunction, CampaignSpec
 from tests.agents.loopback.model import role_of, whole
 from tests.agents.loopback.scene import (
     BODY,

@@ -14,7 +14,8 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.speed.prediction import predict_program
 from kernelwright.ir import Graph, canonicalize, capture, gather_attention
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array, RunOptions
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.lower import lower, schedules

@@ -19,7 +19,7 @@ from benchmarks.suite.timing import Timing
 from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
 
 

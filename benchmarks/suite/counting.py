@@ -12,7 +12,8 @@ from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import to_numpy
-from kernelwright.metal.device.base import Array, Counters, RunOptions
+from kernelwright.metal.device.base import Counters, RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.kernel import BoundProgram
 from kernelwright.metal.lower import lower, schedules

@@ -18,7 +18,7 @@ from kernelwright.evaluator.speed.mlx_benchmark import MlxLaboratory, own_kernel
 from kernelwright.evaluator.speed.promotion import interval_of, speedup_of
 from kernelwright.evaluator.speed.timing import Order
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.executable import Device
 
 _WORD_BYTES = 4
 PLAN = TimingPlan(pairs=16, warmups=3, verified_share=0.0, canary_tolerance=0.15)

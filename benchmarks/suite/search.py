@@ -20,7 +20,8 @@ from kernelwright.errors import DeviceError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.trace.stitch import stitch
-from kernelwright.metal.device.base import Device, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules

@@ -1,6 +1,6 @@
 """What a search says while it runs: frozen records, in the order in which things happen."""
 
-from kernelwright.campaign.planning.whole_function import FunctionWork
+from kernelwright.campaign.planning.function_work import FunctionWork
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
 from kernelwright.metal.device.base import DeviceInfo

@@ -19,7 +19,8 @@ from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.stages.worker_pool import Turn, WorkerPool
 from kernelwright.evaluator.task import Task
-from kernelwright.metal.device.base import Array, Device, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array, Device
 from kernelwright.metal.kernel import Program
 
 

@@ -7,17 +7,10 @@ from pydantic import computed_field, model_validator
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import BASELINE_NAMES, LEAST_GAIN, Evaluation, Speedup
-from kernelwright.evaluator.speed.prediction import (
-    PredictedTime,
-    predict_baselines,
-    predict_program,
-    speedups_of,
-)
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import ChipProfile, find_profile
-from kernelwright.plan.traffic import compiled_traffic, eager_traffic, fast_traffic
 
 
 class Gain(Record):
@@ -124,11 +117,16 @@ def gain_of(evaluation: Evaluation, graph: Graph, chip: str | None = None) -> Ga
     """
     least = evaluation.least_speedup
     if chip is not None and not _is_of(evaluation, least, find_profile(chip)):
+        # Only some verdicts need the rules of planning, which take long to import.
+        from kernelwright.evaluator.predicted_gain import predicted_gain
+
         predicted = predicted_gain(evaluation, graph, chip)
         if predicted is not None:
             return predicted
     if least is None:
-        return _without_speedup(evaluation, graph)
+        from kernelwright.evaluator.predicted_gain import gain_without_speedup
+
+        return gain_without_speedup(evaluation, graph)
     is_measured = least.kind == "measured"
     return Gain(
         kind=least.kind,
@@ -140,15 +138,6 @@ def gain_of(evaluation: Evaluation, graph: Graph, chip: str | None = None) -> Ga
         confidence=least.confidence if is_measured else None,
         kernel_us=evaluation.measured_us if is_measured else evaluation.predicted_us,
     )
-
-
-def _without_speedup(evaluation: Evaluation, graph: Graph) -> Gain:
-    """Compare what was predicted or counted with what MLX must take, where nobody did so yet."""
-    if evaluation.predicted_us is None:
-        return _by_bytes(evaluation, graph)
-    profile = find_profile(predicted_chip(evaluation.device))
-    time = PredictedTime(evaluation.predicted_us, evaluation.bound)
-    return gain_between(time, predict_baselines(graph, profile), profile.name)
 
 
 def predicted_chip(device: DeviceInfo, config: EvaluatorConfig | None = None) -> str:
@@ -173,48 +162,3 @@ def _known_profile(chip: str) -> ChipProfile | None:
         return find_profile(chip)
     except InputError:
         return None
-
-
-def predicted_gain(evaluation: Evaluation, graph: Graph, chip: str) -> Gain | None:
-    """Predict a gain from what was counted; None where nothing was, as beyond the simulator.
-
-    Raises:
-        InputError: the chip is not known.
-    """
-    profile = find_profile(chip)
-    if not evaluation.counters:
-        return None
-    time = predict_program(evaluation.counters, profile)
-    return gain_between(time, predict_baselines(graph, profile), profile.name)
-
-
-def gain_between(time: PredictedTime, baselines: dict[str, PredictedTime], chip: str) -> Gain:
-    """Compare a predicted time with the shortest prediction of what MLX does."""
-    least = min(speedups_of(time, baselines), key=lambda s: (s.ratio, s.baseline == "eager"))
-    return Gain(
-        kind="predicted",
-        baseline=BASELINE_NAMES[least.baseline],
-        chip=chip,
-        ratio=least.ratio,
-        kernel_us=time.microseconds,
-    )
-
-
-def _by_bytes(evaluation: Evaluation, graph: Graph) -> Gain:
-    moved = sum(
-        buffer.unique_bytes_read + buffer.unique_bytes_written
-        for counters in evaluation.counters
-        for buffer in counters.buffers
-    )
-    counted = {
-        "mx.compile": compiled_traffic(graph).nbytes,
-        "mx.fast": fast_traffic(graph).nbytes,
-        "eager MLX": eager_traffic(graph).nbytes,
-    }
-    best = min(counted, key=lambda name: counted[name])
-    return Gain(
-        kind="traffic",
-        baseline=best,
-        chip=predicted_chip(evaluation.device),
-        ratio=counted[best] / moved if moved else 1.0,
-    )

@@ -20,7 +20,7 @@ from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.stages.worker_pool import WorkerPool
 from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.worker.cache import shared_cache
-from kernelwright.metal.device.base import Array, Device
+from kernelwright.metal.device.executable import Array, Device
 from kernelwright.metal.kernel import Program
 
 _SHOWN = 6

@@ -35,7 +35,6 @@ Name = Literal["eager MLX", "mx.compile", "mx.fast", "ours"]
 Arrays = Sequence[mx.array]
 Call = Callable[[Arrays], Arrays]
 """Takes a function's arrays and returns its results, not evaluated yet."""
-ROUNDS = 15
 _FEWEST_ROUNDS = 5
 _SAMPLE_S = 0.02
 _MOST_REPEATS = 512
@@ -104,7 +103,7 @@ def benchmark(
     *,
     store: str | None = None,
     device: DeviceName,
-    rounds: int = ROUNDS,
+    rounds: int,
     seconds: float = 20.0,
 ) -> Benchmark:
     """Time a function in turns on a device; on the simulator's, MLX on this machine's CPU alone.

@@ -6,7 +6,8 @@ import mlx.core as mx
 
 from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.device.array import to_mlx, to_numpy
-from kernelwright.metal.device.base import Executable, RunOptions
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Executable
 from kernelwright.metal.device.execution import MlxExecutable
 
 

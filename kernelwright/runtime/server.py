@@ -14,7 +14,8 @@ from kernelwright.evaluator.gain import gain_of
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
 from kernelwright.ir.trace.stitch import RunRegion
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.plan import fast_traffic
 from kernelwright.runtime.chain import Run

@@ -6,17 +6,11 @@ from typing import Annotated
 import typer
 
 from kernelwright.agents.budget import Caps
-from kernelwright.campaign.agent_bench import Level, bench_tasks
-from kernelwright.campaign.agent_bench.plot import bench_plot
-from kernelwright.campaign.agent_bench.recording import Recording
-from kernelwright.campaign.agent_bench.run import BenchSpec, Yardstick
-from kernelwright.campaign.agent_bench.score import TaskScore
-from kernelwright.campaign.agent_bench.variant import ABLATIONS, Variant
-from kernelwright.campaign.event import ModelRemarked
-from kernelwright.campaign.execution.judge import judges_on
+from kernelwright.campaign.agent_bench import Level
+from kernelwright.campaign.agent_bench.spec import BenchSpec
+from kernelwright.campaign.agent_bench.variant import Variant
 from kernelwright.errors import InputError
 from kernelwright.file_write import write_file
-from kernelwright.metal.device.registry import default_device, open_device
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
@@ -28,7 +22,6 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.output_file import write_output
-from kernelwright.service.view.agent_bench import print_bench_table, score_line
 
 _DEFAULTS = BenchSpec()
 
@@ -91,6 +84,17 @@ def bench_agents(
     with the offline agents alone; ablations leave out tools, thinking, the archive, or all roles
     but the coder.
     """
+    from kernelwright.campaign.agent_bench import bench_tasks
+    from kernelwright.campaign.agent_bench.plot import bench_plot
+    from kernelwright.campaign.agent_bench.recording import Recording
+    from kernelwright.campaign.agent_bench.run import Yardstick
+    from kernelwright.campaign.agent_bench.score import TaskScore
+    from kernelwright.campaign.agent_bench.variant import ABLATIONS
+    from kernelwright.campaign.event import ModelRemarked
+    from kernelwright.campaign.execution.judge import judges_on
+    from kernelwright.metal.device.registry import default_device, open_device
+    from kernelwright.service.view.agent_bench import print_bench_table, score_line
+
     chosen = tuple(dict.fromkeys((*(ablation or ()), *(ABLATIONS if ablations else ()))))
     recorded = None if replay is None else Recording.read(replay)
     models = tuple(model or ()) or (("anthropic:recorded",) if recorded is not None else ())

@@ -2,20 +2,12 @@
 
 from collections.abc import Sequence
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.campaign import Subject, capture_subjects, load_subjects, offline_team
-from kernelwright.campaign.planning.capturing import CapturedFunction, plan_function
-from kernelwright.campaign.planning.plan_summary import outline
-from kernelwright.campaign.report.known_champions import known_gains
-from kernelwright.campaign.spec.search_target import CATALOG
 from kernelwright.errors import InputError
 from kernelwright.evaluator.gain import Gain
-from kernelwright.metal.device.registry import default_device, open_device
-from kernelwright.metal.diagnostic import Record
-from kernelwright.runtime.benchmark import ROUNDS, Benchmark, BenchmarkCall, benchmark
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     ChipOption,
@@ -24,19 +16,11 @@ from kernelwright.service.option import (
     StoreOption,
     print_json,
 )
-from kernelwright.service.searched_input import recall_from
-from kernelwright.service.view.benchmark import print_benchmark
-from kernelwright.store import KernelStore, has_store
+from kernelwright.store import has_store
 
-
-class FunctionBenchmark(Record):
-    """One function's times; what is predicted stands apart from what was measured."""
-
-    measured: Benchmark
-    predicted: Gain | None
-    """What the store's champions should gain, where nothing here can time them."""
-    search: str
-    """The command that finds kernels for it, where the store has none."""
+if TYPE_CHECKING:
+    from kernelwright.campaign import Subject
+    from kernelwright.campaign.planning.capturing import CapturedFunction
 
 
 def bench(
@@ -55,7 +39,7 @@ def bench(
     device: DeviceOption = None,
     rounds: Annotated[
         int, typer.Option(min=5, help="Turns that eager, compile, fast and ours take.")
-    ] = ROUNDS,
+    ] = 15,
     seconds: Annotated[
         float, typer.Option(min=0.1, help="About how long one function is timed.")
     ] = 20.0,
@@ -68,6 +52,12 @@ def bench(
     They take turns; each time is a median with its 95 % interval. Without a GPU, MLX is timed on
     the CPU, and what kernels should gain on a GPU is predicted and shown apart.
     """
+    from kernelwright.campaign import capture_subjects, load_subjects
+    from kernelwright.metal.device.registry import default_device, open_device
+    from kernelwright.runtime.benchmark import BenchmarkCall, benchmark
+    from kernelwright.service.searched_input import recall_from
+    from kernelwright.service.view.benchmark import FunctionBenchmark, print_benchmark
+
     subjects = load_subjects(target, inputs or [], recall=recall_from(store))
     captured = capture_subjects(subjects)
     chosen = device or default_device()
@@ -88,7 +78,7 @@ def bench(
         search = "" if is_known else _search_command(_place(subject, target), inputs or [])
         reports.append(FunctionBenchmark(measured=measured, predicted=predicted, search=search))
         if not json:
-            print_benchmark(console(), measured, predicted, search)
+            print_benchmark(console(), reports[-1])
     if json:
         print_json(reports)
     remarks = [r for function in captured.functions for r in function.remarks]
@@ -99,7 +89,9 @@ def bench(
         error_console().print(f"{refused.function}: {refused.reason}", style="warn")
 
 
-def _place(subject: Subject, target: str) -> str:
+def _place(subject: "Subject", target: str) -> str:
+    from kernelwright.campaign.spec.search_target import CATALOG
+
     return target if target.startswith(CATALOG) else subject.place
 
 
@@ -108,8 +100,15 @@ def _search_command(place: str, inputs: Sequence[str]) -> str:
     return " ".join(["kernelwright search", quote(place), *given])
 
 
-def _predicted(function: CapturedFunction, url: str | None, chip: str | None) -> Gain | None:
+def _predicted(function: "CapturedFunction", url: str | None, chip: str | None) -> Gain | None:
     """Return what the simulator's champions should gain; None where the store has none."""
+    from kernelwright.campaign import offline_team
+    from kernelwright.campaign.planning.capturing import plan_function
+    from kernelwright.campaign.planning.plan_summary import outline
+    from kernelwright.campaign.report.known_champions import known_gains
+    from kernelwright.metal.device.registry import open_device
+    from kernelwright.store import KernelStore
+
     if not has_store(url):
         return None
     info = open_device("simulator").info

@@ -1,50 +1,18 @@
 """`kernelwright campaign check`, `run` and `resume`: nights over many functions."""
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from kernelwright.campaign import Engine, SearchReport, offline_team
-from kernelwright.campaign.event import Event, FunctionRefused
-from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.execution.power_monitor import power_monitor_here, staying_awake
-from kernelwright.campaign.execution.retry_policy import DeviceCare
 from kernelwright.campaign.history.pausing import Pause
-from kernelwright.campaign.history.resuming import (
-    LargerCaps,
-    StopWatch,
-    ask_to_go_on,
-    find_paused,
-    nights,
-    shown_id,
-    to_resume,
-)
-from kernelwright.campaign.history.run_state import state_of
-from kernelwright.campaign.planning.capturing import Captured
-from kernelwright.campaign.planning.forecast import Forecast, forecast
-from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined, resolve_wanted
-from kernelwright.campaign.report.wording import in_seconds
-from kernelwright.campaign.spec.campaign_file import (
-    WANTED,
-    CampaignSpec,
-    read_campaign_file,
-    spec_of_wanted,
-)
-from kernelwright.campaign.spec.campaign_table import CampaignFunction, CampaignWanted
-from kernelwright.campaign.team.model_team import open_team
+from kernelwright.campaign.spec.campaign_spec import CampaignWanted
 from kernelwright.errors import DeviceError, UsageError
-from kernelwright.metal.diagnostic import Record
-from kernelwright.plan import partition
-from kernelwright.plural import counted
-from kernelwright.runtime.export import export_into, fits_metal
-from kernelwright.search.priority import SecondsToSave
-from kernelwright.service.collaborator import Collaborators
 from kernelwright.service.console import console, output_for_json
 from kernelwright.service.exit_code import FAILED, INTERRUPTED
 from kernelwright.service.option import (
@@ -55,9 +23,12 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.view.figure import MLX_IS_BEST, short
-from kernelwright.service.view.progress import progress_view
-from kernelwright.service.view.summary import print_search_summary
-from kernelwright.store import KernelStore
+
+if TYPE_CHECKING:
+    from kernelwright.campaign import Engine, SearchReport
+    from kernelwright.campaign.spec.campaign_spec import CampaignSpec
+    from kernelwright.service.collaborator import Collaborators
+    from kernelwright.store import KernelStore
 
 FileArgument = Annotated[
     Path | None,
@@ -79,9 +50,11 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Say what a night would do and what it may cost; nothing runs."""
+    from kernelwright.service.campaign_outlook import captured_of, describe
+
     with output_for_json(json):
         checked = [
-            _describe(spec, _captured(spec, store))
+            describe(spec, captured_of(spec, store))
             for spec in _specs_of(file, store, wanted=wanted)
         ]
     if json:
@@ -131,6 +104,17 @@ def resume(
 
     What it used of its caps counts; a cap given here takes the place of the one it began with.
     """
+    from kernelwright.campaign.history.resuming import (
+        LargerCaps,
+        ask_to_go_on,
+        find_paused,
+        nights,
+        shown_id,
+        to_resume,
+    )
+    from kernelwright.campaign.history.run_state import state_of
+    from kernelwright.store import KernelStore
+
     with KernelStore(store, must_exist=True) as opened:
         if (held := find_paused(opened, nights(opened), campaign)) is not None:
             ask_to_go_on(opened, held.id)
@@ -157,8 +141,12 @@ def resume(
         )
 
 
-def _specs_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[CampaignSpec, ...]:
+def _specs_of(file: Path | None, url: str | None, *, wanted: bool) -> "tuple[CampaignSpec, ...]":
     """Return one search for each device, with the wanted calls named in each."""
+    from kernelwright.campaign.planning.wanted_calls import resolve_wanted
+    from kernelwright.campaign.spec.campaign_file import read_campaign_file, spec_of_wanted
+    from kernelwright.store import KernelStore
+
     if file is None and not wanted:
         raise UsageError(
             "expected a night's file or --wanted, found neither; write a file with: "
@@ -174,9 +162,9 @@ def _specs_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[Camp
 
 
 def _run_all(
-    specs: Sequence[CampaignSpec],
+    specs: "Sequence[CampaignSpec]",
     url: str | None,
-    collaborators: Collaborators,
+    collaborators: "Collaborators",
     *,
     quiet: bool,
     resumes: bool,
@@ -188,6 +176,8 @@ def _run_all(
 
     What `resumes` is the first search.
     """
+    from kernelwright.campaign import SearchReport
+
     reports: list[SearchReport] = []
     try:
         failed = _turns(
@@ -209,10 +199,10 @@ def _run_all(
 
 
 def _turns(
-    specs: Sequence[CampaignSpec],
+    specs: "Sequence[CampaignSpec]",
     url: str | None,
-    collaborators: Collaborators,
-    reports: list[SearchReport],
+    collaborators: "Collaborators",
+    reports: "list[SearchReport]",
     *,
     quiet: bool,
     resumes: bool,
@@ -241,15 +231,17 @@ def _turns(
     return failed
 
 
-def _collaborators(context: typer.Context) -> Collaborators:
+def _collaborators(context: typer.Context) -> "Collaborators":
+    from kernelwright.service.collaborator import Collaborators
+
     return context.find_object(Collaborators) or Collaborators()
 
 
 def _run(
-    spec: CampaignSpec,
+    spec: "CampaignSpec",
     url: str | None,
-    collaborators: Collaborators,
-    reports: list[SearchReport],
+    collaborators: "Collaborators",
+    reports: "list[SearchReport]",
     *,
     quiet: bool,
     resumes: bool,
@@ -257,7 +249,21 @@ def _run(
     fleet: bool,
 ) -> bool:
     """Run one device's search; False when the device was parked."""
-    captured = _captured(spec, url)
+    from kernelwright.campaign import Engine, offline_team
+    from kernelwright.campaign.event import Event
+    from kernelwright.campaign.execution.engine import RunSettings
+    from kernelwright.campaign.execution.power_monitor import power_monitor_here, staying_awake
+    from kernelwright.campaign.execution.retry_policy import DeviceCare
+    from kernelwright.campaign.history.resuming import StopWatch
+    from kernelwright.campaign.planning.wanted_calls import joined
+    from kernelwright.campaign.team.model_team import open_team
+    from kernelwright.search.priority import SecondsToSave
+    from kernelwright.service.campaign_outlook import captured_of
+    from kernelwright.service.view.progress import progress_view
+    from kernelwright.service.view.summary import print_search_summary
+    from kernelwright.store import KernelStore
+
+    captured = captured_of(spec, url)
     priorities = {f.subject.name: n.priority for n, c in captured.items() for f in c.functions}
     pause = Pause()
     with (
@@ -300,89 +306,12 @@ def _run(
     return not report.ended.parked
 
 
-def _captured(spec: CampaignSpec, url: str | None) -> Mapping[CampaignFunction, Captured]:
-    if not any(f.target.startswith(WANTED) for f in spec.functions):
-        return capture_campaign(spec, None)
-    with KernelStore(url, must_exist=True) as opened:
-        return capture_campaign(spec, opened)
-
-
-class CheckedSearch(Record):
-    """What one device's search of a night would do."""
-
-    name: str
-    device: str
-    functions: tuple[str, ...]
-    refused: tuple[FunctionRefused, ...]
-    tasks: int
-    most_candidates: int
-    forecast: Forecast | None
-    """None where no live model is asked."""
-
-
-def _describe(spec: CampaignSpec, captured: Mapping[CampaignFunction, Captured]) -> CheckedSearch:
-    printed = console()
-    everything = joined(tuple(captured.values()))
-    tasks = sum(len(partition(f.graph)) for f in everything.functions)
-    printed.print(
-        Text.assemble(
-            (spec.name, "task"),
-            f" on {spec.device}: {counted(len(everything.functions), 'function')}, about "
-            f"{counted(tasks, 'task')}, at most "
-            f"{counted(tasks * spec.candidates_per_task, 'candidate')}",
-        )
-    )
-    for function, found in captured.items():
-        target = _shortened(function.target)
-        if found.functions:
-            names = ", ".join(f.subject.name for f in found.functions)
-            printed.print(f"  {target}: {names}, priority {function.priority:g}", markup=False)
-        for refused in found.refused:
-            printed.print(
-                f"  {target}: refused: {refused.reason}",
-                style="warn",
-                markup=False,
-            )
-    printed.print(Text.assemble(("ends   ", "label"), _limits(spec)))
-    expected = forecast((f.graph for f in everything.functions), spec)
-    cost = "no live model is asked, so $0.00" if expected is None else expected.sentence
-    printed.print(Text.assemble(("costs  ", "label"), cost))
-    if (folder := spec.export_folder) is not None:
-        printed.print(
-            Text.assemble(
-                ("exports ", "label"),
-                f"champions that gain at least {spec.minimum_effect:.0%}, to {folder}",
-            )
-        )
-    return CheckedSearch(
-        name=spec.name,
-        device=spec.device,
-        functions=tuple(f.subject.name for f in everything.functions),
-        refused=everything.refused,
-        tasks=tasks,
-        most_candidates=tasks * spec.candidates_per_task,
-        forecast=expected,
-    )
-
-
-def _shortened(target: str) -> str:
-    if not target.startswith(WANTED):
-        return target
-    return WANTED + short(target.removeprefix(WANTED))
-
-
-def _limits(spec: CampaignSpec) -> str:
-    limits = [f"after {in_seconds(spec.seconds)}"] if spec.seconds else []
-    limits += [f"after {counted(spec.evaluations, 'evaluation')}"] if spec.evaluations else []
-    return ", ".join(
-        [*limits, f"a task after {counted(spec.patience, 'candidate')} without a gain"]
-    )
-
-
 def export_champions(
-    store: KernelStore, spec: CampaignSpec, report: SearchReport, say: Callable[[Text], None]
+    store: "KernelStore", spec: "CampaignSpec", report: "SearchReport", say: Callable[[Text], None]
 ) -> None:
     """Write the champions that gain enough into the night's folder, if it names one."""
+    from kernelwright.runtime.export import export_into, fits_metal
+
     folder = spec.export_folder
     if folder is None:
         return
@@ -406,7 +335,7 @@ def export_champions(
 
 
 @contextmanager
-def _ending_in_order(engine: Engine) -> Iterator[None]:
+def _ending_in_order(engine: "Engine") -> Iterator[None]:
     """Let the first Ctrl-C end the campaign in order, and a second one at once."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

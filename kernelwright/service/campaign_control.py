@@ -1,20 +1,11 @@
 """`kernelwright campaign status`, `pause` and `stop`: for any terminal, by the store alone."""
 
+from typing import TYPE_CHECKING
+
 import typer
 from rich.text import Text
 
 from kernelwright.campaign.history.pausing import is_paused
-from kernelwright.campaign.history.resuming import (
-    ask_to_pause,
-    ask_to_stop,
-    current,
-    find_campaign,
-    is_alive,
-    nights,
-    searches,
-    shown_id,
-)
-from kernelwright.campaign.history.run_state import RunState, not_running, state_of
 from kernelwright.campaign.report.wording import in_cents, in_seconds
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
@@ -22,7 +13,11 @@ from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json
 from kernelwright.service.view.figure import short
 from kernelwright.service.view.fitted_table import Column, FittedTable
-from kernelwright.store import Campaign, KernelStore
+from kernelwright.store import Campaign
+
+if TYPE_CHECKING:
+    from kernelwright.campaign.history.run_state import RunState
+    from kernelwright.store import KernelStore
 
 _STYLES = {"running": "good", "paused": "warn", "dead": "bad", "failed": "bad"}
 _MOST_RUNS = 20
@@ -32,6 +27,10 @@ def pause(
     campaign: RunArgument = None, store: StoreOption = None, json: JsonOption = False
 ) -> None:
     """Let a campaign hold still, from any terminal; `resume` lets it go on."""
+    from kernelwright.campaign.history.resuming import ask_to_pause, shown_id
+    from kernelwright.campaign.history.run_state import state_of
+    from kernelwright.store import KernelStore
+
     with KernelStore(store, must_exist=True) as opened:
         found = _living(opened, campaign)
         if is_paused(opened.events(found.id)):
@@ -50,6 +49,10 @@ def pause(
 
 def stop(campaign: RunArgument = None, store: StoreOption = None, json: JsonOption = False) -> None:
     """Ask a campaign to end in order, from any terminal."""
+    from kernelwright.campaign.history.resuming import ask_to_stop, shown_id
+    from kernelwright.campaign.history.run_state import state_of
+    from kernelwright.store import KernelStore
+
     with KernelStore(store, must_exist=True) as opened:
         found = _living(opened, campaign)
         ask_to_stop(opened, found.id)
@@ -66,6 +69,10 @@ def status(
     campaign: RunArgument = None, store: StoreOption = None, json: JsonOption = False
 ) -> None:
     """List campaigns and searches: what runs, what was left behind, what each tried and spent."""
+    from kernelwright.campaign.history.resuming import current, find_campaign, searches
+    from kernelwright.campaign.history.run_state import state_of
+    from kernelwright.store import KernelStore
+
     with KernelStore(store, must_exist=True) as opened:
         runs = searches(opened)
         chosen = [find_campaign(runs, campaign)] if campaign else current(runs)[:_MOST_RUNS]
@@ -93,15 +100,20 @@ def status(
 
 def called(run: Campaign) -> str:
     """Name a campaign for people by its id and its name."""
+    from kernelwright.campaign.history.resuming import shown_id
+
     return f"{short(shown_id(run))} ({run.name})"
 
 
-def _living(store: KernelStore, wanted: str | None) -> Campaign:
+def _living(store: "KernelStore", wanted: str | None) -> Campaign:
     """Return the newest run that is meant and goes on.
 
     Raises:
         InputError: it does not run.
     """
+    from kernelwright.campaign.history.resuming import find_campaign, is_alive, nights
+    from kernelwright.campaign.history.run_state import not_running
+
     runs = nights(store)
     alive = [run for run in runs if is_alive(run)]
     found = find_campaign(alive if wanted is None and alive else runs, wanted)
@@ -110,7 +122,7 @@ def _living(store: KernelStore, wanted: str | None) -> Campaign:
     return found
 
 
-def status_table(states: list[RunState]) -> FittedTable:
+def status_table(states: "list[RunState]") -> FittedTable:
     """List runs so that what one types is never cut."""
     columns = (
         Column("campaign", style="id"),
@@ -140,7 +152,7 @@ def status_table(states: list[RunState]) -> FittedTable:
     return FittedTable(columns, rows, key=2)
 
 
-def _next_of(newest: RunState) -> str:
+def _next_of(newest: "RunState") -> str:
     if newest.kind == "search" and newest.state != "finished":
         return ""
     return {

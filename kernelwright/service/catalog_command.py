@@ -4,12 +4,10 @@ from typing import Annotated
 
 import typer
 
-from kernelwright import catalog
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, print_json
-from kernelwright.service.view.catalog import print_catalog
 
 GroupOption = Annotated[
     str | None, typer.Option("--group", help="One group only, such as norm.", show_default=False)
@@ -27,6 +25,9 @@ class CatalogTask(Record):
 
 def list_catalog(group: GroupOption = None, json: JsonOption = False) -> None:
     """List the ready tasks; search one with: kernelwright search catalog:NAME."""
+    from kernelwright import catalog
+    from kernelwright.service.view.catalog import print_catalog
+
     entries = catalog.entries()
     groups = sorted({entry.group for entry in entries})
     if group is not None and group not in groups:

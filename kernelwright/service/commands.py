@@ -7,6 +7,7 @@ import typer
 import kernelwright
 from kernelwright.service.lazy_group import CommandEntry, Entry, GroupEntry, LazyGroup
 from kernelwright.service.setting_default import TAKEN, defaults_of
+from kernelwright.settings_file import given_settings
 from kernelwright.variable import check_variables
 
 _SERVICE = "kernelwright.service"
@@ -101,6 +102,5 @@ def _root(
     check_variables()
     command = context.invoked_subcommand
     if command in TAKEN:
-        from kernelwright.settings import current_settings
-
-        context.default_map = {command: defaults_of(command, current_settings())}
+        settings = given_settings(TAKEN[command])
+        context.default_map = {command: defaults_of(command, settings)} if settings else None

@@ -2,22 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from kernelwright.errors import UsageError
-from kernelwright.runtime.export import FORMATS, FormatName
+from kernelwright.runtime.export import FormatName
 from kernelwright.service.console import console, error_console
-from kernelwright.service.exporting import (
-    Exported,
-    ExportRequest,
-    export_campaign,
-    export_targets,
-)
 from kernelwright.service.option import JsonOption, StoreOption, print_json
-from kernelwright.store import KernelStore
+
+if TYPE_CHECKING:
+    from kernelwright.service.exporting import Exported, ExportRequest
 
 
 def export(
@@ -60,6 +56,9 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write code that needs no Kernelwright, proven equal to the original, and VERIFICATION.md."""
+    from kernelwright.service.exporting import ExportRequest, export_campaign, export_targets
+    from kernelwright.store import KernelStore
+
     if output is None:
         raise UsageError("expected a folder to write to; add -o, such as -o vendored/.")
     if not targets and campaign is None:
@@ -82,7 +81,7 @@ def _warn(sentence: str) -> None:
     error_console().print(sentence, style="warn", soft_wrap=True)
 
 
-def _show(written: Sequence[Exported], request: ExportRequest) -> None:
+def _show(written: "Sequence[Exported]", request: "ExportRequest") -> None:
     printed = console()
     for exported in written:
         for path in exported.files:
@@ -92,9 +91,7 @@ def _show(written: Sequence[Exported], request: ExportRequest) -> None:
     for remark in (r for exported in written for r in exported.remarks):
         _warn(remark)
     for exported in written:
-        use = exported.use or FORMATS[request.format_name].use(exported.name)
-        use = use.replace("FOLDER", str(request.folder))
-        printed.print(Text.assemble(("use   ", "label"), (use, "command")))
+        printed.print(Text.assemble(("use   ", "label"), (exported.use, "command")))
     tests = [f for e in written for f in e.files if Path(f).match("test_*.py")]
     if tests:
         printed.print(Text.assemble(("test  ", "label"), (f"pytest {request.folder}", "command")))

@@ -8,6 +8,7 @@ from pydantic import field_validator
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export import (
+    FORMATS,
     ExportedModule,
     ExportFolder,
     FormatName,
@@ -43,8 +44,8 @@ class Exported(Record):
     remarks: tuple[str, ...] = ()
     """Sentences on what is not kept, such as a stream of the CPU."""
     files: tuple[str, ...]
-    use: str = ""
-    """The line that imports it."""
+    use: str
+    """The line that imports it, or says how it is used."""
 
 
 class ExportRequest(Record):
@@ -171,7 +172,7 @@ def _of_function(
     ):
         # Each of several packages has a folder of its own; the index stays one.
         module = module.in_its_own_folder()
-    return [_written(module, folder, force=request.force)]
+    return [_written(module, request)]
 
 
 def _kernels_of(
@@ -219,7 +220,7 @@ def _of_candidates(
     )
     if not is_alone:
         module = module.in_its_own_folder()
-    return _written(module, request.folder, force=request.force)
+    return _written(module, request)
 
 
 def export_campaign(
@@ -259,13 +260,14 @@ def _beats_mlx(detail: CandidateDetail) -> bool:
     return not detail.evaluations or detail.evaluations[0].evaluation.beats_mlx
 
 
-def _written(module: ExportedModule, folder: Path, *, force: bool) -> Exported:
-    paths = module.write(folder, force=force)
+def _written(module: ExportedModule, request: ExportRequest) -> Exported:
+    paths = module.write(request.folder, force=request.force)
     files = tuple(map(str, paths))
+    use = module.use or FORMATS[request.format_name].use(module.name)
     return Exported(
         name=module.name,
         is_verified=module.is_verified,
         files=files,
-        use=module.use,
+        use=use.replace("FOLDER", str(request.folder)),
         remarks=module.remarks,
     )

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import typer
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
     from typer._click.shell_completion import CompletionItem
     from typer.core import TyperOption
+
+
+_PANELS_FIT = 120
+"""Columns in which the panels of every page hold the longest option, value and word."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,12 @@ class Command(TyperCommand):
     def get_help_option(self, ctx: "Context") -> "TyperOption | None":
         """Return `--help`, which takes no value."""
         return _named(super().get_help_option(ctx))
+
+    def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Print the page; narrow panels would cut long words, so only wide terminals get them."""
+        if get_terminal_size().columns < _PANELS_FIT:
+            self.rich_markup_mode = None
+        super().format_help(ctx, formatter)
 
     def make_context(
         self,

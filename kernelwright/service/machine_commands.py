@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.campaign.execution.machine import Finding, examine, find_devices
 from kernelwright.errors import InputError
 from kernelwright.file_write import write_file
 from kernelwright.service.console import console
@@ -16,7 +15,6 @@ from kernelwright.service.option import (
     StoreOption,
     print_json,
 )
-from kernelwright.service.view.machine import print_devices, print_findings
 
 
 def doctor(
@@ -46,6 +44,9 @@ def doctor(
     With --model, ask each model one cheap question instead. With --deep, judge many kernels on the
     Apple GPU and the simulator, and write one file of what they say; exit 1 where they disagree.
     """
+    from kernelwright.campaign.execution.machine import Finding, examine
+    from kernelwright.service.view.machine import print_findings
+
     if deep:
         _deep(out, limit_s, tuple(only or ()), require_gpu=require_gpu, json=json)
         return
@@ -100,6 +101,9 @@ def _deep(
 
 def devices(json: JsonOption = False) -> None:
     """List the devices that candidates can run on."""
+    from kernelwright.campaign.execution.machine import find_devices
+    from kernelwright.service.view.machine import print_devices
+
     found = find_devices()
     if json:
         print_json(found)

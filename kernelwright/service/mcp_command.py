@@ -4,9 +4,6 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.service.mcp.argument import Session
-from kernelwright.service.mcp.http import serve_http
-from kernelwright.service.mcp.server import build_server
 from kernelwright.service.option import BaseUrlOption, BudgetOption, ModelOption, StoreOption
 
 
@@ -35,6 +32,10 @@ def mcp(
     store: StoreOption = None,
 ) -> None:
     """Serve plan, evaluate, search, best, show, explain, status and export to a coding agent."""
+    from kernelwright.service.mcp.argument import Session
+    from kernelwright.service.mcp.http import serve_http
+    from kernelwright.service.mcp.server import build_server
+
     server = build_server(
         Session(store=store, model=tuple(model or ()), base_url=base_url, budget=budget)
     )

@@ -1,16 +1,13 @@
 """`kernelwright metal`: compile, run, sanitize and profile a Metal file without a GPU."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich.text import Text
 
 from kernelwright.errors import InputError
-from kernelwright.metal import simulator
 from kernelwright.metal.device.base import Counters, FastError
-from kernelwright.metal.device.simulator.record import Outcome
 from kernelwright.metal.diagnostic import (
     CompileError,
     Diagnostic,
@@ -20,15 +17,12 @@ from kernelwright.metal.diagnostic import (
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, language_of
 from kernelwright.metal.perf import Prediction, find_profile, predict
 from kernelwright.service.console import console, error_console
-from kernelwright.service.metal_launch import TypedLaunch, parse_launch
 from kernelwright.service.option import JsonOption, print_json
-from kernelwright.service.view.metal import (
-    print_arrays,
-    print_counters,
-    print_diagnostics,
-    print_predictions,
-    print_reports,
-)
+
+if TYPE_CHECKING:
+    from kernelwright.metal import simulator
+    from kernelwright.metal.device.simulator.record import Outcome
+    from kernelwright.service.metal_launch import TypedLaunch
 
 FileArgument = Annotated[Path, typer.Argument(help="A Metal file.", show_default=False)]
 KernelOption = Annotated[
@@ -104,6 +98,8 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Compile a file and print what Apple's compiler would say; exit 1 if it refuses it."""
+    from kernelwright.service.view.metal import print_diagnostics
+
     try:
         language = DEFAULT if macos is None else language_of(macos)
         library = _compile(file, include, language)
@@ -151,6 +147,10 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run a kernel and show the arrays that it wrote."""
+    import numpy as np
+
+    from kernelwright.service.view.metal import print_arrays
+
     typed = _typed(
         file,
         include,
@@ -188,6 +188,8 @@ def sanitize(
     json: JsonOption = False,
 ) -> None:
     """Run a kernel and report what a GPU hides: bounds, races, divergence; exit 1 if anything."""
+    from kernelwright.service.view.metal import print_reports
+
     typed = _typed(
         file, include, kernel, grid, threadgroup, buffer, threadgroup_bytes, constant, seed
     )
@@ -221,6 +223,8 @@ def profile(
     json: JsonOption = False,
 ) -> None:
     """Count what a launch costs and predict its time on a chip."""
+    from kernelwright.service.view.metal import print_counters, print_predictions
+
     profiles = [find_profile(name) for name in chip or ("m1", "m4-max")]
     typed = _typed(
         file, include, kernel, grid, threadgroup, buffer, threadgroup_bytes, constant, seed
@@ -243,7 +247,9 @@ def _compile(
     include: list[Path] | None,
     language: LanguageVersion = DEFAULT,
     fast_error: FastError = "usual",
-) -> simulator.Library:
+) -> "simulator.Library":
+    from kernelwright.metal import simulator
+
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as e:
@@ -263,7 +269,10 @@ def _typed(
     constants: list[str] | None,
     seed: int,
     fast_error: FastError = "usual",
-) -> TypedLaunch:
+) -> "TypedLaunch":
+    from kernelwright.service.metal_launch import parse_launch
+    from kernelwright.service.view.metal import print_diagnostics
+
     try:
         library = _compile(file, include, fast_error=fast_error)
     except CompileError as e:
@@ -282,13 +291,13 @@ def _typed(
 
 
 def _launch(
-    typed: TypedLaunch,
+    typed: "TypedLaunch",
     *,
     seed: int,
     timeout_s: float,
     sanitize: bool = False,
     count: bool = False,
-) -> Outcome:
+) -> "Outcome":
     return typed.kernel.launch(
         typed.buffers,
         grid=typed.grid,
@@ -302,7 +311,9 @@ def _launch(
     )
 
 
-def _ran(typed: TypedLaunch, outcome: Outcome, predictions: tuple[Prediction, ...] = ()) -> Ran:
+def _ran(typed: "TypedLaunch", outcome: "Outcome", predictions: tuple[Prediction, ...] = ()) -> Ran:
+    import numpy as np
+
     arrays = []
     for name, array in typed.written.items():
         numbers = array.reshape(-1).astype(np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.library import Argument, Key, SimulatedKernel
 from kernelwright.metal.msl.signature import Parameter
 from kernelwright.metal.simulator import Library

@@ -112,6 +112,24 @@ ChipOption = Annotated[
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The most rows to print.")]
 
 
+class Said(Record):
+    """One sentence of a command that runs until it is told to end."""
+
+    sentence: str
+
+
+class Written(Record):
+    """A file that a command wrote."""
+
+    path: str
+
+
+def print_json_line(record: Record) -> None:
+    """Write a record as one line at once, for who reads along while a command runs."""
+    sys.stdout.write(printable_json(record.model_dump_json()) + "\n")
+    sys.stdout.flush()
+
+
 def print_json(result: Record | Sequence[Record]) -> None:
     """Write a record, or a list of them, to standard output."""
     if isinstance(result, Record):

@@ -1,20 +1,13 @@
 """`kernelwright plan`: how a function would be cut into kernels, before anything is compiled."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.campaign import capture_subjects, load_subjects, offline_team
-from kernelwright.campaign.planning.capturing import plan_function
-from kernelwright.campaign.planning.launch_graph import Flow
-from kernelwright.campaign.planning.plan_summary import KnownGains, outline
-from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.errors import InputError, UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
-from kernelwright.metal.device.registry import open_device
 from kernelwright.service.console import console, error_console
-from kernelwright.service.export_outlook import export_remarks
 from kernelwright.service.option import (
     ChipOption,
     JsonOption,
@@ -23,10 +16,10 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.output_file import write_output
-from kernelwright.service.searched_input import recall_from
-from kernelwright.service.view.plan import print_plan
-from kernelwright.service.view.plan_svg import draw_plan
-from kernelwright.store import KernelStore, has_store
+from kernelwright.store import has_store
+
+if TYPE_CHECKING:
+    from kernelwright.campaign.planning.plan_summary import KnownGains
 
 
 def plan(
@@ -55,6 +48,16 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Show a function's graph, its regions, and what they gain; nothing is compiled."""
+    from kernelwright.campaign import capture_subjects, load_subjects, offline_team
+    from kernelwright.campaign.planning.capturing import plan_function
+    from kernelwright.campaign.planning.launch_graph import Flow
+    from kernelwright.campaign.planning.plan_summary import outline
+    from kernelwright.metal.device.registry import open_device
+    from kernelwright.service.export_outlook import export_remarks
+    from kernelwright.service.searched_input import recall_from
+    from kernelwright.service.view.plan import print_plan
+    from kernelwright.service.view.plan_svg import draw_plan
+
     if svg is not None and svg.suffix.lower() != ".svg":
         raise UsageError(f"expected a name that ends in .svg for the drawing, found {str(svg)!r}.")
     subjects = load_subjects(target, inputs or [], recall=recall_from(store))
@@ -88,8 +91,12 @@ def plan(
         console().print(f"\ndrawn   {svg}", style="quiet")
 
 
-def _known(url: str | None, tasks: set[str], info: DeviceInfo, chip: str | None) -> KnownGains:
+def _known(url: str | None, tasks: set[str], info: DeviceInfo, chip: str | None) -> "KnownGains":
     """Return what the store's champions gain; nothing where there is no store yet."""
+    from kernelwright.campaign.planning.plan_summary import KnownGains
+    from kernelwright.campaign.report.known_champions import known_gains
+    from kernelwright.store import KernelStore
+
     if not has_store(url):
         return KnownGains()
     with KernelStore(url, must_exist=True) as opened:

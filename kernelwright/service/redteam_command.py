@@ -1,23 +1,13 @@
 """`kernelwright redteam`: tries to get wrong kernels past the evaluator."""
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from kernelwright.agents.budget import Caps
-from kernelwright.campaign import capture_subjects, load_subjects
-from kernelwright.campaign.redteam import (
-    RedTeamReport,
-    RedTeamSpec,
-    Strike,
-    Target,
-    run_red_team,
-    targets_from_store,
-    targets_of,
-)
-from kernelwright.metal.device.registry import open_device
+from kernelwright.campaign.redteam import RedTeamSpec
 from kernelwright.service.console import console, error_console
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import (
@@ -30,9 +20,11 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
-from kernelwright.service.searched_input import searched_as
 from kernelwright.service.view.fitted_table import FittedTable, plain_columns
-from kernelwright.store import KernelStore
+
+if TYPE_CHECKING:
+    from kernelwright.campaign.redteam import RedTeamReport, Strike, Target
+    from kernelwright.store import KernelStore
 
 _DEFAULTS = RedTeamSpec()
 _STYLES = {"refused": "good", "accepted": "quiet", "breach": "bad", "no verdict": "warn"}
@@ -76,6 +68,9 @@ def redteam(
     A model writes the attacks; without one, mutation operators do. The exit status is 1 when the
     evaluator accepted a kernel that is shown to be wrong.
     """
+    from kernelwright.campaign.redteam import run_red_team
+    from kernelwright.store import KernelStore
+
     spec = RedTeamSpec(
         attacks=attacks,
         seed=seed,
@@ -102,7 +97,12 @@ def redteam(
         raise typer.Exit(FAILED)
 
 
-def _targets(targets: list[str], inputs: list[str], store: KernelStore) -> list[Target]:
+def _targets(targets: list[str], inputs: list[str], store: "KernelStore") -> "list[Target]":
+    from kernelwright.campaign import capture_subjects, load_subjects
+    from kernelwright.campaign.redteam import targets_from_store, targets_of
+    from kernelwright.metal.device.registry import open_device
+    from kernelwright.service.searched_input import searched_as
+
     if not targets:
         return targets_from_store(store)
     recall = partial(searched_as, store)
@@ -110,14 +110,14 @@ def _targets(targets: list[str], inputs: list[str], store: KernelStore) -> list[
     return targets_of(capture_subjects(subjects), open_device("simulator").info)
 
 
-def _line(strike: Strike) -> Text:
+def _line(strike: "Strike") -> Text:
     where = f", {strike.stage}" if strike.stage else ""
     idea = " ".join(strike.idea.split())[:100]
     result = (strike.result, _STYLES[strike.result])
     return Text.assemble((strike.task, "task"), " ", result, where, " ", (idea, "quiet"))
 
 
-def _print(report: RedTeamReport) -> None:
+def _print(report: "RedTeamReport") -> None:
     columns = plain_columns(
         *("kernels", "attacks", "refused", "accepted", "breaches", "no verdict"), justify="right"
     )

@@ -6,14 +6,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kernelwright.campaign.history.resuming import find_campaign
-from kernelwright.campaign.report.campaign_page import as_html, as_markdown
-from kernelwright.campaign.report.report_query import report_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
 from kernelwright.service.output_file import write_output
 from kernelwright.service.printable import printable
-from kernelwright.store import KernelStore
 
 _MOST_CAMPAIGNS = 1000
 
@@ -34,6 +30,11 @@ def report(
     json: JsonOption = False,
 ) -> None:
     """Say what got faster, what failed, what it cost and what to do next."""
+    from kernelwright.campaign.history.resuming import find_campaign
+    from kernelwright.campaign.report.campaign_page import as_html, as_markdown
+    from kernelwright.campaign.report.report_query import report_of
+    from kernelwright.store import KernelStore
+
     with KernelStore(store, must_exist=True) as opened:
         found = find_campaign(opened.campaigns(limit=_MOST_CAMPAIGNS), campaign)
         found_report = report_of(opened, found, chip)

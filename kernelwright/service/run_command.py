@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from kernelwright.errors import InputError
-from kernelwright.runtime.models.loading_hook import optimize_what_is_loaded
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import DeviceOption, StoreOption
 
@@ -26,6 +25,8 @@ def run(
     store: StoreOption = None,
 ) -> None:
     """Run a Python program; every model that mlx-lm loads in it gets the store's kernels."""
+    from kernelwright.runtime.models.loading_hook import optimize_what_is_loaded
+
     # As Python does, so that a program imports what stands beside it.
     sys.path.insert(0, str(Path(program).parent.resolve()) if program.endswith(".py") else "")
     _check(program)

@@ -4,33 +4,18 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.session.tools.caps import ToolCaps
-from kernelwright.campaign import (
-    Engine,
-    SearchSpec,
-    Subject,
-    capture_subjects,
-    load_subjects,
-    offline_team,
-)
-from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.fleet.evaluators import evaluators_for
-from kernelwright.campaign.planning.forecast import forecast, size_warning
-from kernelwright.campaign.spec.search_target import Recall
-from kernelwright.campaign.team.model_team import open_team
+from kernelwright.campaign import SearchSpec
 from kernelwright.errors import UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
-from kernelwright.metal.device.registry import default_device
-from kernelwright.search.priority import SecondsToSave
 from kernelwright.search.spec import TeamSpec
 from kernelwright.service.console import console, error_console
 from kernelwright.service.exit_code import FAILED, INTERRUPTED
-from kernelwright.service.export_outlook import export_remarks
 from kernelwright.service.option import (
     BaseUrlOption,
     BudgetOption,
@@ -45,10 +30,10 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
-from kernelwright.service.searched_input import recall_from
-from kernelwright.service.view.progress import progress_view
-from kernelwright.service.view.summary import print_search_summary
-from kernelwright.store import KernelStore
+
+if TYPE_CHECKING:
+    from kernelwright.campaign import Engine, Subject
+    from kernelwright.campaign.spec.search_target import Recall
 
 _DEFAULTS = SearchSpec()
 _TOOLS = _DEFAULTS.team.tool_caps
@@ -124,6 +109,19 @@ def search(
     json: JsonOption = False,
 ) -> None:
     """Plan, write, repair, evaluate and record kernels for the functions of a file."""
+    from kernelwright.campaign import Engine, capture_subjects, offline_team
+    from kernelwright.campaign.execution.engine import RunSettings
+    from kernelwright.campaign.fleet.evaluators import evaluators_for
+    from kernelwright.campaign.planning.forecast import forecast, size_warning
+    from kernelwright.campaign.team.model_team import open_team
+    from kernelwright.metal.device.registry import default_device
+    from kernelwright.search.priority import SecondsToSave
+    from kernelwright.service.export_outlook import export_remarks
+    from kernelwright.service.searched_input import recall_from
+    from kernelwright.service.view.progress import progress_view
+    from kernelwright.service.view.summary import print_search_summary
+    from kernelwright.store import KernelStore
+
     # Everything that can be wrong with the request is found before the store is opened.
     captured = capture_subjects(_load(targets, inputs or [], recall_from(store)))
     spec = SearchSpec(
@@ -180,7 +178,9 @@ def search(
         raise typer.Exit(FAILED)
 
 
-def _load(targets: Sequence[str], inputs: Sequence[str], recall: Recall) -> list[Subject]:
+def _load(targets: Sequence[str], inputs: Sequence[str], recall: "Recall") -> "list[Subject]":
+    from kernelwright.campaign import load_subjects
+
     if inputs and len(targets) > 1:
         raise UsageError(
             f"expected one function for the inputs {', '.join(inputs)}, found "
@@ -190,7 +190,7 @@ def _load(targets: Sequence[str], inputs: Sequence[str], recall: Recall) -> list
 
 
 @contextmanager
-def ending_in_order(engine: Engine) -> Iterator[None]:
+def ending_in_order(engine: "Engine") -> Iterator[None]:
     """Let the first Ctrl-C end the search in order, and a second one at once."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -4,19 +4,36 @@ import logging
 import secrets
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from kernelwright.errors import InputError
+from kernelwright.metal.diagnostic import Record
 from kernelwright.service.console import console
-from kernelwright.service.option import StoreOption
+from kernelwright.service.option import (
+    JsonOption,
+    StoreOption,
+    Written,
+    print_json,
+    print_json_line,
+)
 from kernelwright.service.output_file import write_output
-from kernelwright.store import KernelStore
+
+if TYPE_CHECKING:
+    from kernelwright.store import KernelStore
 
 _PORT = 8737
 _SHUTDOWN_S = 1
+
+
+class Served(Record):
+    """A store and where a browser finds it."""
+
+    store: str
+    url: str
+    """With the token that it asks for, if it asks for one."""
 
 
 def serve(
@@ -61,11 +78,14 @@ def serve(
         ),
     ] = None,
     store: StoreOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Show the store in a browser: campaigns live and past, kernels, conversations."""
+    from kernelwright.store import KernelStore
+
     if export is not None:
         with KernelStore(store, must_exist=True) as opened:
-            _write(opened, export, campaign)
+            _write(opened, export, campaign, as_json=json)
         return
     if campaign is not None:
         raise InputError("--campaign says what --export writes; add --export night.html.")
@@ -80,7 +100,11 @@ def serve(
         listening = _listen(host, port)
         port = listening.getsockname()[1]
         access = Access(host, port, token, tuple(name.lower() for name in allow_host or ()))
-        _announce(opened.label, host, port, token)
+        served = Served(store=opened.label, url=_address(host, port, token))
+        if json:
+            print_json_line(served)
+        else:
+            _announce(served)
         logging.getLogger("asyncio").addFilter(_is_news)
         config = uvicorn.Config(
             create_app(opened, access),
@@ -97,13 +121,16 @@ def _is_news(record: logging.LogRecord) -> bool:
     return "socket.send() raised" not in record.getMessage()
 
 
-def _write(store: KernelStore, path: Path, campaign: str | None) -> None:
+def _write(store: "KernelStore", path: Path, campaign: str | None, *, as_json: bool) -> None:
     from kernelwright.campaign.history.resuming import find_campaign, searches
     from kernelwright.service.web.night_export import exported_page
 
     run = find_campaign(searches(store), campaign)
     page = exported_page(store, run.id)
     write_output(path, page)
+    if as_json:
+        print_json(Written(path=str(path)))
+        return
     console().print(Text.assemble(("wrote ", "label"), str(path)), soft_wrap=True)
 
 
@@ -123,10 +150,13 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _announce(label: str, host: str, port: int, token: str) -> None:
+def _address(host: str, port: int, token: str) -> str:
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
     query = f"?token={token}" if token else ""
-    address = f"http://{shown}:{port}/{query}"
+    return f"http://{shown}:{port}/{query}"
+
+
+def _announce(served: Served) -> None:
     printed = console()
-    printed.print(Text.assemble(("serves ", "label"), label), soft_wrap=True)
-    printed.print(Text.assemble(("open   ", "label"), (address, "command")), soft_wrap=True)
+    printed.print(Text.assemble(("serves ", "label"), served.store), soft_wrap=True)
+    printed.print(Text.assemble(("open   ", "label"), (served.url, "command")), soft_wrap=True)

@@ -10,11 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kernelwright.campaign.report.champion_list import (
-    CandidatePage,
-    candidate_gain,
-    champions_by_gain,
-)
 from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.ir.graph.dtype import Dtype
@@ -23,11 +18,10 @@ from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import ChipOption, JsonOption, LimitOption, StoreOption, print_json
 from kernelwright.service.printable import printable
-from kernelwright.service.view.listing import print_champions, print_history
-from kernelwright.store import KernelStore
 
 if TYPE_CHECKING:
     from kernelwright.agents.session.transcript import Transcript
+    from kernelwright.store import KernelStore
 
 _SHAPE = re.compile(r"(?=.*\d)[\w\s,\[\]]+")
 
@@ -61,6 +55,10 @@ def best(
     json: JsonOption = False,
 ) -> None:
     """List the champions in the store, those that gain most over MLX first."""
+    from kernelwright.campaign.report.champion_list import champions_by_gain
+    from kernelwright.service.view.listing import print_champions
+    from kernelwright.store import KernelStore
+
     if shape is not None and not _SHAPE.fullmatch(shape):
         raise UsageError(
             f"expected a part of the inputs' types such as 2048,4096 or f16[8, found {shape!r}."
@@ -99,13 +97,14 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show one candidate: source, launch, lineage, diagnostics, accuracy, samples."""
-    from kernelwright.campaign.history.ledger import conversations_about
+    from kernelwright.campaign.report.champion_list import CandidatePage, candidate_gain
     from kernelwright.service.view.candidate import print_candidate
+    from kernelwright.store import KernelStore
 
     with KernelStore(store, must_exist=True) as opened:
         detail = opened.show(candidate)
         spent = opened.dialogue.spending().get(detail.candidate.task.id)
-        held = conversations_about(opened, detail.candidate.task.id) if conversation else ()
+        held = _conversations(opened, detail.candidate.task.id) if conversation else ()
     gain = candidate_gain(detail, chip)
     if conversation:
         _print_conversations(held, as_json=json)
@@ -118,6 +117,12 @@ def show(
             typer.echo(printable(text) if sys.stdout.isatty() else text)
     else:
         print_candidate(console(), detail, gain, spent)
+
+
+def _conversations(store: "KernelStore", task_id: str) -> tuple["Transcript", ...]:
+    from kernelwright.campaign.history.ledger import conversations_about
+
+    return conversations_about(store, task_id)
 
 
 def _print_conversations(held: Sequence["Transcript"], *, as_json: bool) -> None:
@@ -149,6 +154,8 @@ def history(
 ) -> None:
     """List what was tried, newest first."""
     from kernelwright.campaign.history.resuming import history_of
+    from kernelwright.service.view.listing import print_history
+    from kernelwright.store import KernelStore
 
     with KernelStore(store, must_exist=True) as opened:
         entries = history_of(opened, campaign, task=task, status=status, limit=limit)

@@ -10,17 +10,7 @@ from kernelwright.errors import UsageError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
-from kernelwright.service.view.listing import print_statistics, print_wanted
-from kernelwright.service.view.upkeep import (
-    BackedUp,
-    print_backup,
-    print_merged,
-    print_pruned,
-    print_recheck,
-    print_recheck_summary,
-    print_synced,
-)
-from kernelwright.store import KernelStore, default_url, merge_stores, url_of
+from kernelwright.store import default_url, url_of
 from kernelwright.store.location import is_same_place, label_of
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")]
@@ -28,6 +18,9 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file that 
 
 def stats(store: StoreOption = None, json: JsonOption = False) -> None:
     """Count what the store holds."""
+    from kernelwright.service.view.listing import print_statistics
+    from kernelwright.store import KernelStore
+
     with KernelStore(store, must_exist=True) as opened:
         statistics = opened.statistics()
     if json:
@@ -40,6 +33,8 @@ def wanted(store: StoreOption = None, limit: LimitOption = 50, json: JsonOption 
     """List the calls of optimized functions that no kernel serves yet."""
     # Finding out what is best left to MLX takes the evaluator.
     from kernelwright.campaign.planning.wanted_calls import still_wanted
+    from kernelwright.service.view.listing import print_wanted
+    from kernelwright.store import KernelStore
 
     with KernelStore(store, must_exist=True) as opened:
         calls = still_wanted(opened, limit)
@@ -51,6 +46,9 @@ def wanted(store: StoreOption = None, limit: LimitOption = 50, json: JsonOption 
 
 def backup(file: FileArgument, store: StoreOption = None, json: JsonOption = False) -> None:
     """Copy the store to a file while searches go on."""
+    from kernelwright.service.view.upkeep import BackedUp, print_backup
+    from kernelwright.store import KernelStore
+
     with KernelStore(store, must_exist=True) as opened:
         copied = BackedUp(url=opened.label, file=str(file), size_bytes=opened.backup(file))
     if json:
@@ -68,6 +66,9 @@ def merge(
     json: JsonOption = False,
 ) -> None:
     """Join two stores in a third: every row of both once, and the better champions."""
+    from kernelwright.service.view.upkeep import print_merged
+    from kernelwright.store import merge_stores
+
     merged = merge_stores(first, second, output)
     if json:
         print_json(merged)
@@ -89,6 +90,9 @@ def sync(
     json: JsonOption = False,
 ) -> None:
     """Share verified champions with another store, both ways."""
+    from kernelwright.service.view.upkeep import print_synced
+    from kernelwright.store import KernelStore
+
     if pull and push:
         raise UsageError(
             "expected --pull or --push, found both; leave both out to share both ways."
@@ -117,6 +121,9 @@ def prune(
     json: JsonOption = False,
 ) -> None:
     """Forget old timings and failed candidates, never a champion or its ancestors."""
+    from kernelwright.service.view.upkeep import print_pruned
+    from kernelwright.store import KernelStore
+
     with KernelStore(store, must_exist=True) as opened:
         pruned = opened.prune(timedelta(days=days), dry_run=dry_run)
     if json:
@@ -138,6 +145,8 @@ def verify(
     """Judge champions again after MLX, the system, the chip or the evaluator changed."""
     # The evaluator, which the other commands of the group do without.
     from kernelwright.campaign import recheck
+    from kernelwright.service.view.upkeep import print_recheck, print_recheck_summary
+    from kernelwright.store import KernelStore
 
     found = []
     with KernelStore(store, must_exist=True) as opened:

@@ -2,31 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
-from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.planning.given_graph import captured_graphs
-from kernelwright.campaign.team.model_team import open_team
+from kernelwright.campaign import SearchSpec
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
-from kernelwright.metal.device.registry import default_device, open_device
-from kernelwright.metal.diagnostic import Record
-from kernelwright.runtime.models.choosing import Choice, choose
-from kernelwright.runtime.models.install import optimize_model
-from kernelwright.runtime.models.proof import Sameness, compare_tokens
-from kernelwright.runtime.models.speed import Speed, measure_speed
-from kernelwright.runtime.models.target import Target, load_target
-from kernelwright.runtime.models.workload import (
-    Workload,
-    load_workload,
-    record_call,
-    record_generation,
-)
-from kernelwright.runtime.server import KernelServer
-from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
@@ -37,21 +19,15 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.search_command import ending_in_order
-from kernelwright.service.view.progress import progress_view
-from kernelwright.service.view.tuning import print_choices, print_tuning
-from kernelwright.store import KernelStore
+
+if TYPE_CHECKING:
+    from kernelwright.campaign import SearchReport
+    from kernelwright.runtime.models.choosing import Choice
+    from kernelwright.runtime.models.target import Target
+    from kernelwright.runtime.models.workload import Workload
+    from kernelwright.service.view.tuning import TuneReport
 
 _DEFAULTS = SearchSpec()
-
-
-class TuneReport(Record):
-    """A model before and after: speed, proof, and the search between."""
-
-    model: str
-    speed: Speed | None
-    """None where the device measures no time, or the model is not at hand."""
-    sameness: Sameness | None
-    search: SearchReport | None
 
 
 def tune(
@@ -105,6 +81,10 @@ def tune(
     json: JsonOption = False,
 ) -> None:
     """Record what a model computes, search what pays, install it, and compare before and after."""
+    from kernelwright.metal.device.registry import default_device, open_device
+    from kernelwright.runtime.models.choosing import choose
+    from kernelwright.service.view.tuning import print_choices, print_tuning
+
     name = device or default_device()
     found, workload = _workload(target, prompt, tokens, batch or [1])
     if record is not None:
@@ -134,7 +114,7 @@ def tune(
     if json:
         print_json(report)
     else:
-        print_tuning(console(), report.model, report.speed, report.sameness, report.search)
+        print_tuning(console(), report)
     same = report.sameness
     if same is not None and not (same.same_bits if bitwise else same.holds):
         raise typer.Exit(1)
@@ -142,8 +122,11 @@ def tune(
 
 def _workload(
     target: str, prompt: int, tokens: int, batches: Sequence[int]
-) -> tuple[Target | None, Workload]:
+) -> "tuple[Target | None, Workload]":
     """Record a model's workload, or read one that was recorded elsewhere."""
+    from kernelwright.runtime.models.target import load_target
+    from kernelwright.runtime.models.workload import load_workload, record_call, record_generation
+
     path = Path(target).expanduser()
     if path.suffix == ".json" and path.exists() and b'"parts"' in path.read_bytes():
         return None, load_workload(path)
@@ -155,8 +138,16 @@ def _workload(
 
 
 def _search(
-    choices: Sequence[Choice], spec: SearchSpec, store: str | None, file: str, *, quiet: bool
-) -> SearchReport | None:
+    choices: "Sequence[Choice]", spec: SearchSpec, store: str | None, file: str, *, quiet: bool
+) -> "SearchReport | None":
+    from kernelwright.campaign import Engine, judges_on, offline_team
+    from kernelwright.campaign.execution.engine import RunSettings
+    from kernelwright.campaign.planning.given_graph import captured_graphs
+    from kernelwright.campaign.team.model_team import open_team
+    from kernelwright.search.priority import SecondsToSave
+    from kernelwright.service.view.progress import progress_view
+    from kernelwright.store import KernelStore
+
     wanted = {f"{i}:{c.name}"[:80]: c for i, c in enumerate(choices) if not c.refused}
     if not wanted:
         return None
@@ -180,16 +171,23 @@ def _search(
 
 
 def _proven(
-    found: Target | None,
-    workload: Workload,
+    found: "Target | None",
+    workload: "Workload",
     device: DeviceName,
     store: str | None,
-    search: SearchReport | None,
+    search: "SearchReport | None",
     *,
     tokens: int,
     prompts: int,
-) -> TuneReport:
+) -> "TuneReport":
     """Install what the store has, and compare the model with itself."""
+    from kernelwright.metal.device.registry import open_device
+    from kernelwright.runtime.models.install import optimize_model
+    from kernelwright.runtime.models.proof import compare_tokens
+    from kernelwright.runtime.models.speed import measure_speed
+    from kernelwright.runtime.server import KernelServer
+    from kernelwright.service.view.tuning import TuneReport
+
     speed, sameness = None, None
     if found is not None and found.generates:
         optimize_model(found.model, KernelServer(store, device))

@@ -1,17 +1,13 @@
 """`kernelwright verify`: anybody's kernel through the whole evaluator, stage by stage."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.campaign import capture_subjects, load_subjects
 from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage
-from kernelwright.evaluator.inputs.caught_case import CaughtCase
-from kernelwright.evaluator.replay import find_case, keep_case, replay
 from kernelwright.evaluator.submission import LaunchText, read_body, read_program, read_text
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
@@ -24,9 +20,10 @@ from kernelwright.service.option import (
     ThreadgroupMemoryOption,
     print_json,
 )
-from kernelwright.service.searched_input import recall_from
 from kernelwright.service.view.verdict import print_verdict
-from kernelwright.store import KernelStore
+
+if TYPE_CHECKING:
+    from kernelwright.evaluator.inputs.caught_case import CaughtCase
 
 _TemplateOption = Annotated[
     str, typer.Option(help="A Metal body's template arguments: 'T=f16,N=4'.", show_default=False)
@@ -86,6 +83,9 @@ def verify(
     With --case only the named case runs, and what went in and came out at the failing place is
     printed. The exit status is 0 when it passes and 1 when it does not.
     """
+    from kernelwright.evaluator.evaluate import Evaluator
+    from kernelwright.evaluator.replay import keep_case, replay
+
     path = Path(program)
     if path.suffix in (".json", ".metal") or path.exists():
         chosen = _task_of(task, inputs or [], store)
@@ -114,8 +114,12 @@ def verify(
         raise typer.Exit(FAILED)
 
 
-def _kept_case(case_id: str, task: Task, url: str | None) -> CaughtCase:
+def _kept_case(case_id: str, task: Task, url: str | None) -> "CaughtCase":
     """Return a case from this machine's own, or from the store."""
+    from kernelwright.evaluator.inputs.caught_case import CaughtCase
+    from kernelwright.evaluator.replay import find_case
+    from kernelwright.store import KernelStore
+
     try:
         return find_case(case_id)
     except InputError:
@@ -128,6 +132,9 @@ def _kept_case(case_id: str, task: Task, url: str | None) -> CaughtCase:
 
 
 def _task_of(target: str | None, inputs: list[str], store: str | None) -> Task:
+    from kernelwright.campaign import capture_subjects, load_subjects
+    from kernelwright.service.searched_input import recall_from
+
     if target is None:
         raise UsageError("a file does not say what it must compute; add --task FILE.py:function.")
     subjects = load_subjects(target, inputs, recall=recall_from(store))
@@ -167,6 +174,8 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 def _from_store(prefix: str, url: str | None) -> tuple[Program, Task]:
+    from kernelwright.store import KernelStore
+
     with KernelStore(url, must_exist=True) as opened:
         detail = opened.show(prefix)
     return detail.program, detail.reference

@@ -1,25 +1,18 @@
 """`kernelwright campaign watch`: a run as it goes on, in any terminal, from the store alone."""
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, RenderableType
-from rich.live import Live
 
-from kernelwright.campaign.history.resuming import (
-    find_campaign,
-    is_alive,
-    nights,
-    searches,
-    shown_id,
-)
-from kernelwright.campaign.report.live_status import LiveStatus, StatusReader
-from kernelwright.campaign.spec.spec_reading import campaign_spec_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, RunArgument, StoreOption, print_json
-from kernelwright.service.view.watch import frame
-from kernelwright.store import Campaign, KernelStore
+from kernelwright.store import Campaign
+
+if TYPE_CHECKING:
+    from kernelwright.campaign.report.live_status import LiveStatus, StatusReader
+    from kernelwright.store import KernelStore
 
 _LOOK_S = 1.0
 _REST = 20
@@ -38,6 +31,9 @@ def watch(
     json: JsonOption = False,
 ) -> None:
     """Follow a campaign live, from any terminal; Ctrl-C leaves it running."""
+    from kernelwright.campaign.report.live_status import StatusReader
+    from kernelwright.store import KernelStore
+
     printed = console()
     with KernelStore(store, must_exist=True) as opened:
         run = _chosen(opened, campaign)
@@ -51,17 +47,23 @@ def watch(
             _follow(opened, run, reader, printed, chip)
 
 
-def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
+def _chosen(store: "KernelStore", wanted: str | None) -> Campaign:
     """Return the run that is meant: one that goes on before one that does not."""
+    from kernelwright.campaign.history.resuming import find_campaign, is_alive, searches
+
     runs = searches(store)
     alive = [run for run in runs if is_alive(run)]
     return find_campaign(alive if wanted is None and alive else runs, wanted)
 
 
 def _follow(
-    store: KernelStore, run: Campaign, reader: StatusReader, printed: Console, chip: str | None
+    store: "KernelStore", run: Campaign, reader: "StatusReader", printed: Console, chip: str | None
 ) -> None:
     """Draw a run every second until it ends, then the one that follows it."""
+    from rich.live import Live
+
+    from kernelwright.campaign.report.live_status import StatusReader
+
     with Live(console=printed, auto_refresh=False, screen=printed.is_terminal) as live:
         try:
             while True:
@@ -81,8 +83,11 @@ def _follow(
     printed.print(_drawn(status, printed))
 
 
-def _following(store: KernelStore, run: Campaign) -> Campaign | None:
+def _following(store: "KernelStore", run: Campaign) -> Campaign | None:
     """Return the run of the night's next device, or that which takes it up, if it begins soon."""
+    from kernelwright.campaign.history.resuming import is_alive, nights, shown_id
+    from kernelwright.campaign.spec.spec_reading import campaign_spec_of
+
     spec = campaign_spec_of(run)
     end = time.monotonic() + _NEXT_DEVICE_S
     while spec is not None and time.monotonic() < end:
@@ -94,5 +99,7 @@ def _following(store: KernelStore, run: Campaign) -> Campaign | None:
     return None
 
 
-def _drawn(status: LiveStatus, printed: Console) -> RenderableType:
+def _drawn(status: "LiveStatus", printed: Console) -> RenderableType:
+    from kernelwright.service.view.watch import frame
+
     return frame(status, width=printed.width, height=printed.height)

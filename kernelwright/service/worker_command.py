@@ -6,13 +6,9 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign.execution.device_lock import sole_worker
-from kernelwright.campaign.fleet.job_judge import job_judges_on
-from kernelwright.campaign.fleet.worker import Worker
 from kernelwright.errors import InputError
-from kernelwright.metal.device.registry import default_device
 from kernelwright.service.console import console
-from kernelwright.service.option import DeviceOption
-from kernelwright.store import KernelStore
+from kernelwright.service.option import DeviceOption, JsonOption, Said, print_json_line
 
 
 def worker(
@@ -35,8 +31,14 @@ def worker(
         int,
         typer.Option(min=1, help="Candidates at once; on a GPU one is timed, on a Mac one alone."),
     ] = 1,
+    json: JsonOption = False,
 ) -> None:
     """Take jobs for this machine's chip from the queue until Ctrl-C; what runs then is finished."""
+    from kernelwright.campaign.fleet.job_judge import job_judges_on
+    from kernelwright.campaign.fleet.worker import Worker
+    from kernelwright.metal.device.registry import default_device
+    from kernelwright.store import KernelStore
+
     if gpu is not None:
         if device not in (None, "cuda"):
             raise InputError(f"expected --gpu with --device cuda, found --device {device}.")
@@ -44,11 +46,17 @@ def worker(
         # Before anything opens the device: this process and its workers see one GPU.
         os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
     chosen = device or default_device()
-    printed = console()
+
+    def say(sentence: str) -> None:
+        if json:
+            print_json_line(Said(sentence=sentence))
+        else:
+            console().print(sentence, highlight=False, markup=False)
+
     with sole_worker(chosen), KernelStore(database) as store:
         Worker(
             store,
             job_judges_on(chosen),
             jobs=jobs,
-            say=lambda sentence: printed.print(sentence, highlight=False, markup=False),
+            say=say,
         ).run()

@@ -1,7 +1,6 @@
 """Opens a database: its version is read before anything is written, then it is migrated."""
 
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelwright.errors import StoreError
+from kernelwright.scratch import ScratchFolder
 from kernelwright.store.database_error import translated
 from kernelwright.store.identity import watch_file
 from kernelwright.store.location import label_of
@@ -20,7 +20,7 @@ from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import SCHEMA_VERSION
 
 BUSY_TIMEOUT_S = 10.0
-_COPIES: "WeakKeyDictionary[Engine, tempfile.TemporaryDirectory[str]]" = WeakKeyDictionary()
+_COPIES: "WeakKeyDictionary[Engine, ScratchFolder]" = WeakKeyDictionary()
 """Folders of copies, which go with the engines that read them."""
 _MIGRATIONS_LOCK = 0x6B77_0001
 """The advisory lock under which one process at a time brings a schema up to date."""
@@ -58,8 +58,8 @@ def _is_to_be_copied(engine: Engine, url: str) -> bool:
 
 def _migrated_copy(url: str, busy_timeout_s: float) -> Engine:
     """Open a copy in a temporary folder, brought up to date, to read it."""
-    folder = tempfile.TemporaryDirectory(prefix="kernelwright-")
-    copied = Path(folder.name) / "kernels.db"
+    folder = ScratchFolder()
+    copied = folder.path / "kernels.db"
     path = Path(_parsed(url).database or "")
     with (
         closing(open_read_only(path, busy_timeout_s=busy_timeout_s)) as source,
@@ -73,6 +73,13 @@ def _migrated_copy(url: str, busy_timeout_s: float) -> Engine:
     engine.dispose()
     _COPIES[engine] = folder
     return engine
+
+
+def disconnect(engine: Engine) -> None:
+    """Let go of a database, and of the copy that stood in for one."""
+    engine.dispose()
+    if (folder := _COPIES.pop(engine, None)) is not None:
+        folder.remove()
 
 
 def _read_alone(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

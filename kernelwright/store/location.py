@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote
 import platformdirs
 
 from kernelwright.errors import StoreError
-from kernelwright.settings import current_settings
+from kernelwright.settings_file import given_settings
 
 _PASSWORD = re.compile(r":[^:]+@")
 _PLACES = ("host", "hostaddr", "port", "dbname")
@@ -18,8 +18,10 @@ VARIABLE = "KERNELWRIGHT_STORE"
 
 def default_url() -> str:
     """Return what `KERNELWRIGHT_STORE` or the project's settings name, else the user's own file."""
-    if named := os.environ.get(VARIABLE) or current_settings().store:
+    if named := os.environ.get(VARIABLE):
         return url_of(named)
+    if (settings := given_settings(("store",))) is not None and settings.store:
+        return url_of(settings.store)
     return url_of(str(platformdirs.user_data_path("kernelwright") / "kernels.db"))
 
 

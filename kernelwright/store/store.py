@@ -29,7 +29,7 @@ from kernelwright.store.commands import leasing, trial
 from kernelwright.store.commands import task as task_commands
 from kernelwright.store.commands.leasing import Beat
 from kernelwright.store.commands.trial import Announced, NewTrial
-from kernelwright.store.connection import BUSY_TIMEOUT_S, connect
+from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, disconnect
 from kernelwright.store.database_error import translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.fleet import FleetStore
@@ -89,7 +89,7 @@ class KernelStore(StoreReader, RetryingWriter):
 
     def close(self) -> None:
         """Let go of the database."""
-        self._engine.dispose()
+        disconnect(self._engine)
 
     def __enter__(self) -> Self:
         return self

@@ -8,8 +8,7 @@ import mlx.core as mx
 
 from kernelwright.campaign import Engine, Subject, capture_subjects
 from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.spec.campaign_file import CampaignSpec
-from kernelwright.campaign.spec.campaign_table import CampaignFunction
+from kernelwright.campaign.spec.campaign_spec import CampaignFunction, CampaignSpec
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import MortalStore, ScriptedJudge, subjects, team
 

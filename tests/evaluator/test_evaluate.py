@@ -15,7 +15,8 @@ from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference, calibrate
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.worker import start
-from kernelwright.metal.device.base import ForcedCondition, RunResult
+from kernelwright.metal.device.base import ForcedCondition
+from kernelwright.metal.device.executable import RunResult
 from kernelwright.metal.kernel import Program
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kernelwright.service.bench_command import FunctionBenchmark
 from kernelwright.service.commands import app
 from kernelwright.service.console import result_console
+from kernelwright.service.view.benchmark import FunctionBenchmark
 
 _FILE = """
 import mlx.core as mx

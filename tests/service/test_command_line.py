@@ -16,8 +16,8 @@ from kernelwright.service.setting_default import TAKEN, defaults_of
 from kernelwright.settings import Settings
 from kernelwright.store import KernelStore
 
-_NO_RESULT = {"run", "serve", "mcp", "campaign init", "worker", "fleet up"}
-"""They start a program or a server, or write one file."""
+_WITHOUT_JSON = {"run", "mcp"}
+"""Their standard output is the program's that they run, and the protocol's that they speak."""
 
 
 def _commands() -> list[tuple[str, CommandEntry]]:
@@ -29,11 +29,9 @@ def _commands() -> list[tuple[str, CommandEntry]]:
 
 
 @pytest.mark.parametrize(("name", "entry"), _commands())
-def test_every_command_that_prints_a_result_prints_it_as_json(
-    name: str, entry: CommandEntry
-) -> None:
+def test_every_command_prints_json_when_asked(name: str, entry: CommandEntry) -> None:
     options = {option for p in entry.load(name).params for option in p.opts}
-    assert ("--json" in options) is (name not in _NO_RESULT)
+    assert ("--json" in options) is (name not in _WITHOUT_JSON)
 
 
 @pytest.mark.parametrize(("name", "entry"), _commands())

@@ -18,7 +18,7 @@ from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.launch_graph import Flow
 from kernelwright.campaign.planning.plan_summary import PlanOutline, outline
 from kernelwright.campaign.planning.traffic import traffic_of
-from kernelwright.campaign.planning.whole_function import FunctionWork
+from kernelwright.campaign.planning.whole_function import count_work
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.plan import partition
@@ -265,7 +265,7 @@ def test_mlx_is_given_the_same_simplification_as_the_regions() -> None:
     works = []
     for function in (scaled, plain):
         graph = ir.canonicalize(ir.capture(function, mx.zeros((64, 256))))
-        works.append((FunctionWork.of(graph, partition(graph)), traffic_of(graph)))
+        works.append((count_work(graph, partition(graph)), traffic_of(graph)))
     assert works[0][0].compiled.nbytes == works[1][0].compiled.nbytes
     assert works[0][0].compiled.launches == works[1][0].compiled.launches
     assert works[0][1] == works[1][1]

@@ -4,28 +4,54 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kernelwright.store import KernelStore
+import pytest
+
+from tests.service.conftest import Searched
 
 _LOOK = """
 import sys
 from kernelwright.service.cli import main
-sys.argv = ["kernelwright", "best", "--store", sys.argv[1]]
+sys.argv = ["kernelwright", *sys.argv[1:]]
 try:
     main()
-except SystemExit:
-    pass
+except SystemExit as e:
+    print("EXIT", e.code)
 print("LOADED", *sys.modules)
 """
+_SLOW = (
+    *(
+        "mlx",
+        "numpy",
+        "scipy",
+        "pydantic_settings",
+        "alembic",
+        "tenacity",
+        "jinja2",
+        "procrastinate",
+    ),
+    *("tree_sitter", "sqlalchemy.dialects.postgres", "rich.live", "rich.markdown"),
+    *("kernelwright.campaign.execution", "kernelwright.plan", "kernelwright.ir.ops"),
+    *("kernelwright.agents.session.live", "kernelwright.agents.roles", "kernelwright.runtime"),
+)
 
 
-def test_best_reads_neither_planning_nor_models_nor_another_database(tmp_path: Path) -> None:
-    path = str(tmp_path / "kernels.db")
-    KernelStore(path).close()
+@pytest.mark.parametrize(
+    "command",
+    [("best",), ("history",), ("show", "CHAMPION"), ("campaign", "status"), ("store", "stats")],
+    ids=" ".join,
+)
+def test_asking_imports_neither_arrays_nor_planning_nor_models(
+    command: tuple[str, ...], searched: Searched, tmp_path: Path
+) -> None:
+    asked = [searched.champion_id if word == "CHAMPION" else word for word in command]
     done = subprocess.run(
-        [sys.executable, "-c", _LOOK, path], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _LOOK, *asked, "--store", searched.url],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
     )
-    loaded = done.stdout.partition("LOADED ")[2].split()
-    assert "kernelwright.store.store" in loaded
-    slow = ("kernelwright.campaign.planning", "kernelwright.agents", "sqlalchemy.dialects.postgres",
-            "mlx", "rich.syntax", "alembic", "tenacity", "procrastinate")  # fmt: skip
-    assert [name for name in loaded if name.startswith(slow)] == []
+    said, _, modules = done.stdout.partition("LOADED ")
+    assert "EXIT 0" in said, done.stderr
+    assert "kernelwright.store.store" in modules.split()
+    assert [name for name in modules.split() if name.startswith(_SLOW)] == []

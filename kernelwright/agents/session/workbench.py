@@ -9,7 +9,8 @@ from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.inputs.stated_case import Recipe, StatedCase
 from kernelwright.evaluator.oracle.reference import prepare
 from kernelwright.evaluator.task import Task
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 
 

@@ -1,31 +1,15 @@
 """The yardstick for models and prompts: forty tasks, with and without what a team may have."""
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from kernelwright.campaign.agent_bench import (  # noqa: F401
-    elementwise,
-    neighbours,
-    phases,
-    rows,
-)
-from kernelwright.campaign.agent_bench.task import BenchTask, Level, registered
-from kernelwright.errors import InputError
+from kernelwright.lazy_import import offer_lazily
+
+if TYPE_CHECKING:
+    from kernelwright.campaign.agent_bench.level import Level
+    from kernelwright.campaign.agent_bench.suite import bench_tasks
+    from kernelwright.campaign.agent_bench.task import BenchTask
+else:
+    offer_lazily(__name__)
+
 
 __all__ = ["BenchTask", "Level", "bench_tasks"]
-
-
-def bench_tasks(names: Sequence[str] = (), levels: Sequence[Level] = ()) -> tuple[BenchTask, ...]:
-    """Return the tasks, level by level; only some names or levels where any are given.
-
-    Raises:
-        InputError: there is no task of a name.
-    """
-    tasks = sorted(registered(), key=lambda task: list(Level).index(task.level))
-    if unknown := sorted(set(names) - {task.name for task in tasks}):
-        listed = ", ".join(task.name for task in tasks)
-        raise InputError(f"expected tasks of the yardstick ({listed}), found {unknown[0]!r}.")
-    return tuple(
-        task
-        for task in tasks
-        if (not names or task.name in names) and (not levels or task.level in levels)
-    )

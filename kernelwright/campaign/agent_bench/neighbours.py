@@ -2,7 +2,8 @@
 
 import mlx.core as mx
 
-from kernelwright.campaign.agent_bench.task import Level, bench_task
+from kernelwright.campaign.agent_bench.level import Level
+from kernelwright.campaign.agent_bench.task import bench_task
 
 
 @bench_task(Level.NEIGHBOURS, "f32[256,256]")

@@ -4,15 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import Field
-
 from kernelwright.agents.budget import UNLIMITED, Caps, Cost
-from kernelwright.agents.providers.price import Price
 from kernelwright.agents.roles.text.floor import floor_of
 from kernelwright.agents.roles.text.prompt_version import prompt_versions
 from kernelwright.agents.session import ChatSettings, RecordedCall
 from kernelwright.campaign.agent_bench.recording import Recording
 from kernelwright.campaign.agent_bench.score import BenchReport, TaskScore
+from kernelwright.campaign.agent_bench.spec import BenchSpec
 from kernelwright.campaign.agent_bench.task import BenchTask
 from kernelwright.campaign.agent_bench.variant import Variant, models_of, team_of
 from kernelwright.campaign.event import ModelRemarked
@@ -20,13 +18,14 @@ from kernelwright.campaign.execution.engine import Engine, RunSettings
 from kernelwright.campaign.execution.judge import MakeJudge
 from kernelwright.campaign.history.ledger import recorded_calls
 from kernelwright.campaign.planning.capturing import Captured, capture_subjects
-from kernelwright.campaign.planning.whole_function import Work
+from kernelwright.campaign.planning.function_work import Work
+from kernelwright.campaign.planning.whole_function import time_of
 from kernelwright.campaign.report.search_report import SearchReport
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
-from kernelwright.metal.device.base import DeviceInfo, DeviceName
+from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import ChipProfile
 from kernelwright.search.priority import profile_for
@@ -36,22 +35,6 @@ from kernelwright.store import KernelStore
 Listen = Callable[[TaskScore | ModelRemarked], None]
 _SCORES = "scores.jsonl"
 _RIGHT = (Status.CORRECT, Status.PROMOTED)
-
-
-class BenchSpec(Record):
-    """What a run of the yardstick is asked to do."""
-
-    models: tuple[str, ...] = ()
-    base_url: str | None = None
-    variants: tuple[Variant, ...] = (Variant.OFFLINE, Variant.FULL)
-    device: DeviceName = "simulator"
-    candidates: int = 6
-    """For each task, of whoever proposes."""
-    caps: Caps = UNLIMITED
-    """What the models may take in all."""
-    task_caps: Caps = UNLIMITED
-    prices: dict[str, Price] = Field(default_factory=dict)
-    team: TeamSpec = TeamSpec()
 
 
 class _Key(Record):
@@ -243,4 +226,4 @@ def _best_us(gain: Gain | None, mlx_us: float) -> float:
 
 
 def _mlx_us(compiled: Work, eager: Work, profile: ChipProfile) -> float:
-    return min(work.time(profile).microseconds for work in (compiled, eager))
+    return min(time_of(work, profile).microseconds for work in (compiled, eager))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import computed_field
 
-from kernelwright.campaign.agent_bench.task import Level
+from kernelwright.campaign.agent_bench.level import Level
 from kernelwright.campaign.agent_bench.variant import Variant
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record

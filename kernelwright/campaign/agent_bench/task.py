@@ -2,29 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeVar
 
 import mlx.core as mx
 
+from kernelwright.campaign.agent_bench.level import Level
 from kernelwright.campaign.spec.search_target import Subject
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.trace.replay import to_mlx_dtype
 
 Function = Callable[..., mx.array | tuple[mx.array, ...]]
 F = TypeVar("F", bound=Function)
-
-
-class Level(StrEnum):
-    """How much a kernel has to do."""
-
-    ELEMENTWISE = "elementwise"
-    ROWS = "rows"
-    """Reductions, with work around them."""
-    NEIGHBOURS = "neighbours"
-    """Stencils, scans, gathers, scatters, sorts and thin products."""
-    PHASES = "phases"
-    """What needs whole results of its own before it can go on."""
 
 
 @dataclass(frozen=True)

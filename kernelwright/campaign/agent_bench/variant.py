@@ -2,7 +2,6 @@
 
 from enum import StrEnum
 
-from kernelwright.agents.session import ModelSpec
 from kernelwright.search.spec import TeamSpec
 
 
@@ -43,5 +42,8 @@ def models_of(variant: Variant, names: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     if variant is not Variant.NO_THINKING:
         return names
+    # Brings the models' clients with it, which naming a variant does not take.
+    from kernelwright.agents.session import ModelSpec
+
     specs = [ModelSpec.parse(name) for name in names]
     return tuple(f"{spec}@none" if spec.is_live else str(spec) for spec in specs)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from kernelwright.campaign.event import CampaignBegan, Event
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, Pause, is_paused
-from kernelwright.campaign.spec.campaign_file import CampaignSpec
+from kernelwright.campaign.spec.campaign_spec import CampaignSpec
 from kernelwright.campaign.spec.spec_reading import campaign_spec_of, search_spec_of
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Status

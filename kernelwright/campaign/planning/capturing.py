@@ -8,9 +8,10 @@ from functools import cached_property
 from kernelwright import ir
 from kernelwright.agents.protocols import Plan, Planner
 from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, LeftOperation
+from kernelwright.campaign.planning.function_work import FunctionWork
 from kernelwright.campaign.planning.plan_check import REASON, worthwhile
 from kernelwright.campaign.planning.traffic import traffic_of
-from kernelwright.campaign.planning.whole_function import FunctionWork
+from kernelwright.campaign.planning.whole_function import count_work
 from kernelwright.campaign.report.search_report import FunctionReport
 from kernelwright.campaign.spec.input_text import assumed_sizes
 from kernelwright.campaign.spec.search_target import Subject
@@ -73,7 +74,7 @@ class FunctionPlan:
     @cached_property
     def work(self) -> FunctionWork:
         """Count what MLX does for one call."""
-        return FunctionWork.of(self.graph, self.regions)
+        return count_work(self.graph, self.regions)
 
     @property
     def event(self) -> FunctionPlanned:

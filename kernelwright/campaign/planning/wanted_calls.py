@@ -6,8 +6,8 @@ from itertools import islice
 
 from kernelwright import ir
 from kernelwright.campaign.planning.capturing import Captured, CapturedFunction, capture_subjects
-from kernelwright.campaign.spec.campaign_file import WANTED, CampaignSpec
-from kernelwright.campaign.spec.campaign_table import CampaignFunction
+from kernelwright.campaign.spec.campaign_file import load_functions
+from kernelwright.campaign.spec.campaign_spec import WANTED, CampaignFunction, CampaignSpec
 from kernelwright.campaign.spec.search_target import Subject
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
@@ -51,7 +51,7 @@ def capture_campaign(
         InputError: a function or a wanted call is not there; says which.
         UnsupportedError: a function cannot be captured, and it is the only one.
     """
-    subjects = spec.subjects()
+    subjects = load_functions(spec)
     wishes = {f: _recalled(f, store) for f in spec.functions if f.target.startswith(WANTED)}
     everything = capture_subjects(s for found in subjects.values() for s in found)
     captured = {f: _only(everything, found) for f, found in subjects.items()}

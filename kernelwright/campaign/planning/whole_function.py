@@ -2,58 +2,29 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kernelwright.evaluator.gain import Gain, gain_between
+from kernelwright.campaign.planning.function_work import FunctionWork, Work
+from kernelwright.evaluator.gain import Gain
+from kernelwright.evaluator.predicted_gain import gain_between
 from kernelwright.evaluator.speed.prediction import PredictedTime, flops_of, perfect_time
 from kernelwright.ir import Graph, Region, standardize
-from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import ChipProfile, find_profile
-from kernelwright.plan import Traffic as Count
-from kernelwright.plan import best_traffic, compiled_traffic, eager_traffic, fast_traffic
+from kernelwright.plan import Traffic, best_traffic, compiled_traffic, eager_traffic, fast_traffic
 
 
-class Work(Record):
-    """Bytes to and from memory, kernel launches and arithmetic of one call."""
-
-    nbytes: int
-    launches: int
-    flops: int
-
-    @classmethod
-    def of(cls, count: Count, flops: int) -> "Work":
-        """Take the totals of a count."""
-        return cls(nbytes=count.nbytes, launches=count.launches, flops=flops)
-
-    def time(self, profile: ChipProfile) -> PredictedTime:
-        """Predict it at the chip's peak."""
-        return perfect_time(Count(self.nbytes, 0, self.launches), self.flops, profile)
-
-
-class FunctionWork(Record):
-    """What MLX does for one call of a function, and for what no region covers."""
-
-    eager: Work
-    compiled: Work
-    fast: Work
-    regions: tuple[Work, ...]
-    """What MLX does at its best for each region, in graph order."""
-    rest: Work
-    """What stays with MLX where every region runs a kernel."""
-
-    @classmethod
-    def of(cls, graph: Graph, regions: Sequence[Region]) -> "FunctionWork":
-        """Count a function that is cut into regions."""
-        flops = flops_of(graph)
-        covered = {i for region in regions for i in region.indices}
-        rest = [i for i in range(len(graph.nodes)) if i not in covered]
-        # MLX is given the standard form that each region's task is written in, too.
-        standard = standardize(graph)
-        return cls(
-            eager=Work.of(eager_traffic(standard), flops),
-            compiled=Work.of(compiled_traffic(standard), flops),
-            fast=Work.of(fast_traffic(standard), flops),
-            regions=tuple(_least(graph, region.indices) for region in regions),
-            rest=_least(graph, rest),
-        )
+def count_work(graph: Graph, regions: Sequence[Region]) -> FunctionWork:
+    """Count what MLX does for a function that is cut into regions."""
+    flops = flops_of(graph)
+    covered = {i for region in regions for i in region.indices}
+    rest = [i for i in range(len(graph.nodes)) if i not in covered]
+    # MLX is given the standard form that each region's task is written in, too.
+    standard = standardize(graph)
+    return FunctionWork(
+        eager=_work_of(eager_traffic(standard), flops),
+        compiled=_work_of(compiled_traffic(standard), flops),
+        fast=_work_of(fast_traffic(standard), flops),
+        regions=tuple(_least(graph, region.indices) for region in regions),
+        rest=_least(graph, rest),
+    )
 
 
 def whole_gain(
@@ -79,9 +50,9 @@ def whole_gain(
         return gains[task_ids[0]]
     profile = find_profile(chip)
     baselines = {
-        "eager": work.eager.time(profile),
-        "compile": work.compiled.time(profile),
-        "fast": work.fast.time(profile),
+        "eager": time_of(work.eager, profile),
+        "compile": time_of(work.compiled, profile),
+        "fast": time_of(work.fast, profile),
     }
     ours_us = min(time.microseconds for time in baselines.values())
     if any(task in gains and gains[task].beats_mlx for task in task_ids):
@@ -89,7 +60,7 @@ def whole_gain(
             _part_us(gains.get(task), predicted.get(task), by_mlx, profile)
             for task, by_mlx in zip(task_ids, work.regions, strict=True)
         ]
-        ours_us = sum(parts) + work.rest.time(profile).microseconds
+        ours_us = sum(parts) + time_of(work.rest, profile).microseconds
     return gain_between(PredictedTime(ours_us, ""), baselines, chip)
 
 
@@ -99,10 +70,19 @@ def _part_us(
     """Return a region's time: of its kernel where that beats MLX, else of MLX."""
     if gain is not None and gain.beats_mlx and predicted and predicted.kernel_us is not None:
         return predicted.kernel_us
-    return by_mlx.time(profile).microseconds
+    return time_of(by_mlx, profile).microseconds
 
 
 def _least(graph: Graph, indices: Iterable[int]) -> Work:
     """Count what MLX does at its best for some nodes."""
     chosen = list(indices)
-    return Work.of(best_traffic(graph, chosen), flops_of(graph, chosen))
+    return _work_of(best_traffic(graph, chosen), flops_of(graph, chosen))
+
+
+def _work_of(count: Traffic, flops: int) -> Work:
+    return Work(nbytes=count.nbytes, launches=count.launches, flops=flops)
+
+
+def time_of(work: Work, profile: ChipProfile) -> PredictedTime:
+    """Predict the time of work that is done at a chip's peak."""
+    return perfect_time(Traffic(work.nbytes, 0, work.launches), work.flops, profile)

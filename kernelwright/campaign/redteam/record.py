@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelwright.agents.budget import Caps
 from kernelwright.evaluator.attacks.redteam.disproof import Disproof
 from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.task import Task
@@ -12,25 +11,6 @@ from kernelwright.metal.kernel import Program
 
 Result = Literal["refused", "accepted", "breach", "no verdict"]
 """`accepted` was not shown to be wrong; a `breach` was: the evaluator has a hole."""
-
-
-class RedTeamSpec(Record):
-    """What a red team may do."""
-
-    attacks: int = 12
-    """The most for each target."""
-    batch: int = 4
-    """Attacks that a model is asked for at once."""
-    seed: int = 1
-    """Draws mutants, and the inputs on which accepted programs are tried again."""
-    secrets: int = 6
-    """Draws of all inputs on which an accepted program is tried again."""
-    battery_s: float = 120.0
-    """The most time for that, for each accepted program."""
-    seconds: float | None = None
-    models: tuple[str, ...] = ()
-    base_url: str | None = None
-    caps: Caps = Caps()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.campaign.history.evaluation_history import StoredMemory
 from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay
 from kernelwright.campaign.redteam.mutation import mutation_attacks
-from kernelwright.campaign.redteam.record import RedTeamReport, RedTeamSpec, Strike, Target
+from kernelwright.campaign.redteam.record import RedTeamReport, Strike, Target
+from kernelwright.campaign.redteam.spec import RedTeamSpec
 from kernelwright.errors import BudgetError, DeviceError, InputError, ModelError
 from kernelwright.evaluator.attacks.redteam.disproof import (
     Battery,

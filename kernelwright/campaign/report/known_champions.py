@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from kernelwright.campaign.planning.plan_summary import KnownGains
-from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
+from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip
+from kernelwright.evaluator.predicted_gain import predicted_gain
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.search.task_search import Champion as Leader
 from kernelwright.store import KernelStore

@@ -22,7 +22,8 @@ from kernelwright.campaign.report.spend import payments, spending
 from kernelwright.campaign.report.step_gain import step_lines
 from kernelwright.campaign.spec.spec_reading import campaign_spec_of
 from kernelwright.evaluator.evaluation import Status
-from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
+from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip
+from kernelwright.evaluator.predicted_gain import predicted_gain
 from kernelwright.store import (
     Campaign,
     Champion,

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from kernelwright.campaign.event import CampaignEnded, FunctionRefused, LeftOperation
+from kernelwright.campaign.planning.function_work import FunctionWork
 from kernelwright.campaign.planning.traffic import Traffic, traffic_of
-from kernelwright.campaign.planning.whole_function import FunctionWork, whole_gain
+from kernelwright.campaign.planning.whole_function import whole_gain
 from kernelwright.evaluator.evaluation import Status
-from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
+from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip
+from kernelwright.evaluator.predicted_gain import predicted_gain
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.search.ranking import unique_bytes_moved

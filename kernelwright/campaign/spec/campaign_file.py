@@ -9,85 +9,53 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.agents.budget import Caps
-from kernelwright.campaign.spec.campaign_table import (
-    CampaignExport,
-    CampaignFile,
+from kernelwright.campaign.spec.campaign_spec import (
+    WANTED,
     CampaignFunction,
-    CampaignOptions,
+    CampaignSpec,
     CampaignWanted,
 )
+from kernelwright.campaign.spec.campaign_table import CampaignFile, CampaignOptions
 from kernelwright.campaign.spec.search_target import Subject, load_subjects
 from kernelwright.campaign.spec.toml_line import line_of
 from kernelwright.errors import InputError, KernelwrightError, UsageError
-from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import read_size
-from kernelwright.search.spec import SearchSpec, TeamSpec
+from kernelwright.search.spec import TeamSpec
 from kernelwright.validation import reason_of
 
 _SECONDS_PER_HOUR = 3600.0
-WANTED = "wanted:"
-"""Before the fingerprint of a call that an optimized function made in vain."""
 
 
-class CampaignSpec(SearchSpec):
-    """One device's search of a night; the store keeps all that it takes to run it again."""
+def load_functions(spec: CampaignSpec) -> dict[CampaignFunction, tuple[Subject, ...]]:
+    """Load every function of a search but the wanted calls, which are in the store.
 
-    functions: tuple[CampaignFunction, ...]
-    wanted: CampaignWanted | None = None
-    """None once the wanted calls are among the functions."""
-    devices: tuple[DeviceName, ...] = ()
-    """All of the night's, in the order in which they take turns."""
-    chips: tuple[str, ...] = ()
-    """All that the one device is searched on, in that order; empty where none is named."""
-    folder: str
-    """From where targets and exports are found."""
-    file: str = ""
-    """The night's own file; empty where tables at hand say what it is."""
-    minimum_effect: float = 0.02
-    export: CampaignExport | None = None
-
-    def subjects(self) -> dict[CampaignFunction, tuple[Subject, ...]]:
-        """Load every function but the wanted calls, which are in the store.
-
-        Raises:
-            InputError: one is not there; says which, and where the file asks for it.
-        """
-        found = {}
-        for number, function in enumerate(self.functions):
-            if function.target.startswith(WANTED):
-                continue
-            try:
-                found[function] = load_subjects(
-                    function.target, function.inputs, folder=Path(self.folder)
-                )
-            except KernelwrightError as e:
-                misuse = UsageError if isinstance(e, UsageError) else InputError
-                raise misuse(f"{self._place(number, function)}{e}") from e
-        return found
-
-    def _place(self, number: int, function: CampaignFunction) -> str:
-        """Return the file and the line that ask for a function, as long as they do."""
+    Raises:
+        InputError: one is not there; says which, and where the file asks for it.
+    """
+    found = {}
+    for number, function in enumerate(spec.functions):
+        if function.target.startswith(WANTED):
+            continue
         try:
-            text = _text_of(Path(self.file)) if self.file else ""
-            line = line_of(text, ("functions", number, "target"))
-        except (OSError, UnicodeDecodeError):
-            return ""
-        if line is None or function.target not in text.splitlines()[line - 1]:
-            return ""
-        return f"{self.file}, line {line}: "
+            found[function] = load_subjects(
+                function.target, function.inputs, folder=Path(spec.folder)
+            )
+        except KernelwrightError as e:
+            misuse = UsageError if isinstance(e, UsageError) else InputError
+            raise misuse(f"{_place(spec, number, function)}{e}") from e
+    return found
 
-    def to_the_end(self) -> "tuple[CampaignSpec, ...]":
-        """Return this search and those of the devices, or of the chips, after it."""
-        if self.chips:
-            place = self.chips.index(self.chip)
-            return tuple(self.model_copy(update={"chip": c}) for c in self.chips[place:])
-        place = self.devices.index(self.device)
-        return tuple(self.model_copy(update={"device": d}) for d in self.devices[place:])
 
-    @property
-    def export_folder(self) -> Path | None:
-        """Where champions are exported to."""
-        return None if self.export is None else Path(self.folder) / self.export.folder
+def _place(spec: CampaignSpec, number: int, function: CampaignFunction) -> str:
+    """Return the file and the line that ask for a function, as long as they do."""
+    try:
+        text = _text_of(Path(spec.file)) if spec.file else ""
+        line = line_of(text, ("functions", number, "target"))
+    except (OSError, UnicodeDecodeError):
+        return ""
+    if line is None or function.target not in text.splitlines()[line - 1]:
+        return ""
+    return f"{spec.file}, line {line}: "
 
 
 def template(path: Path = Path("nightly.toml")) -> str:

@@ -9,6 +9,11 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from kernelwright.agents.providers.price import Price, prices_in
 from kernelwright.agents.session.spec import ModelSpec
 from kernelwright.agents.session.tools.caps import ToolCaps
+from kernelwright.campaign.spec.campaign_spec import (
+    CampaignExport,
+    CampaignFunction,
+    CampaignWanted,
+)
 from kernelwright.errors import KernelwrightError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes, read_size
@@ -21,22 +26,6 @@ def _check(read: Callable[[], object]) -> None:
         read()
     except KernelwrightError as e:
         raise ValueError(str(e).partition(", found")[0].rstrip(".")) from e
-
-
-class CampaignFunction(Record):
-    """Something to make faster, as `search` takes it."""
-
-    target: str
-    inputs: tuple[str, ...] = ()
-    priority: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-
-
-class CampaignWanted(Record):
-    """How much of the store's wanted list a night takes up."""
-
-    most: int = Field(default=10, ge=1)
-    """The most frequent calls, those that have kernels by now left out."""
-    priority: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
 class CampaignOptions(Record):
@@ -113,12 +102,6 @@ class CampaignTaskCaps(Record):
     tokens: int | None = Field(default=None, ge=1)
     calls: int | None = Field(default=None, ge=1)
     minutes: float | None = Field(default=None, gt=0)
-
-
-class CampaignExport(Record):
-    """Where champions go in the morning."""
-
-    folder: str
 
 
 class CampaignFile(Record):

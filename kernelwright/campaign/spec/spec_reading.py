@@ -4,7 +4,7 @@ import json
 
 from pydantic import ValidationError
 
-from kernelwright.campaign.spec.campaign_file import CampaignSpec
+from kernelwright.campaign.spec.campaign_spec import CampaignSpec
 from kernelwright.search.spec import SearchSpec
 from kernelwright.store import Campaign
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelwright.metal.device.base import Array, DeviceInfo, RunOptions, RunResult
+from kernelwright.metal.device.base import DeviceInfo, RunOptions
+from kernelwright.metal.device.executable import Array, RunResult
 from kernelwright.metal.device.simulator.toolchain import cache_path
 from kernelwright.metal.kernel import BoundProgram
 

@@ -11,7 +11,8 @@ from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Compile, Forget, Run, result_of
 from kernelwright.evaluator.worker.start import renew
-from kernelwright.metal.device.base import Array, RunOptions
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 
 _TOLERANCE = 1e-2

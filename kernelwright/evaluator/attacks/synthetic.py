@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernelwright.evaluator.speed.timing import Bench
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 
 @dataclass(frozen=True, slots=True)

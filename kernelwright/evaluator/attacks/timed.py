@@ -9,12 +9,8 @@ from kernelwright.evaluator.attacks.device import Misdeed, commit
 from kernelwright.evaluator.attacks.synthetic import Machine, Noise, SyntheticArm, steady
 from kernelwright.evaluator.speed.measuring import SetUp
 from kernelwright.evaluator.speed.timing import Bench, Measurements, Order, Session
-from kernelwright.metal.device.base import (
-    Array,
-    DeviceInfo,
-    Executable,
-    RunOptions,
-)
+from kernelwright.metal.device.base import DeviceInfo, RunOptions
+from kernelwright.metal.device.executable import Array, Executable
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.kernel import BoundProgram
 

@@ -10,7 +10,7 @@ from kernelwright.evaluator.coverage.explained import Explained
 from kernelwright.evaluator.coverage.sides import Seen, Side, Tally
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.oracle.reference import Reference
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 
 _PREDICATES: Mapping[str, Callable[[float, float], bool]] = {

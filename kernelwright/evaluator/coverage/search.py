@@ -12,7 +12,7 @@ from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.oracle.reference import Reference, calibrate
 from kernelwright.evaluator.stages.trial import Failure, Trial
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _MOST_MIXTURES = 96
 _MOST_PROBES = 24

@@ -12,7 +12,8 @@ from kernelwright.evaluator.inputs.draw import Random
 from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge
 from kernelwright.evaluator.stages.trial import Failure, Trial
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.metal.device.base import Array, Condition
+from kernelwright.metal.device.base import Condition
+from kernelwright.metal.device.executable import Array
 
 MOST_ELEMENTS = 1 << 16
 """Of a shape at which conditions are forced one by one."""

@@ -32,7 +32,7 @@ from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.inputs.whole_range import groups_of, place_anywhere
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 
 class Layout(StrEnum):

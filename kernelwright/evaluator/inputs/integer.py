@@ -8,7 +8,7 @@ from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.draw import Random
 from kernelwright.evaluator.inputs.value_domain import Domain
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _LARGEST = 300
 """More than a byte holds, and sums of 4096 products stay in 32 bits."""

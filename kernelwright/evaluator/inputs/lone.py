@@ -13,7 +13,7 @@ from kernelwright.evaluator.inputs.mixed import shaped
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import op_named
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _MOST_PARTS = 32
 _MOST_ELEMENTS = 1 << 20

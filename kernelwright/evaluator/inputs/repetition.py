@@ -8,7 +8,7 @@ import numpy as np
 from kernelwright.evaluator.inputs.draw import Random
 from kernelwright.evaluator.oracle.row_blocks import RowBlocks, row_blocks, with_rows
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _DISTINCT_ELEMENTS = 1 << 22
 """Of the largest array, which rows of every kind fill many times over."""

@@ -15,7 +15,7 @@ from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.diagnostic import Record
 
 Fill = Literal["normal", "uniform", "constant", "range"]

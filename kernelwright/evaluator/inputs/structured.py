@@ -11,7 +11,7 @@ import numpy as np
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _SKEW = 1.5
 """Exponent of the Zipf law of skewed indices: the first of many takes about two in five."""

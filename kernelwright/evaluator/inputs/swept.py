@@ -7,7 +7,7 @@ from itertools import starmap
 import numpy as np
 
 from kernelwright.evaluator.inputs.lone import Sweep
-from kernelwright.metal.device.base import Array, Changes
+from kernelwright.metal.device.executable import Array, Changes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from kernelwright.evaluator.oracle.parallel import in_parts
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 MEAN = "its mean"
 """What a trivial answer is called that holds the right one's mean everywhere."""

@@ -7,7 +7,7 @@ import numpy as np
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.draw import Random
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _SHARES = {Distribution.WIDE: 2, Distribution.MIXED: 4, Distribution.TIED: 4}
 """In which kinds one element of so many is one that breaks arithmetic."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, Mask
 from kernelwright.evaluator.oracle.parallel import in_parts
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 SHORTEST_ROW = 32
 """Rows are merged up to this many elements: a norm over fewer says little about an algorithm."""

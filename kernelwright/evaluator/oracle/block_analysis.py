@@ -22,7 +22,7 @@ from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops.undefined import Clamp
 from kernelwright.ir.passes.attention_steps import expand_attention
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 T = TypeVar("T", bound=np.generic)
 

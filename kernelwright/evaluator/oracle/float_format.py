@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 Reals = NDArray[np.float64]
 _EXPONENT = np.uint64(0x7FF0000000000000)

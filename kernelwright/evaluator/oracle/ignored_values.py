@@ -11,7 +11,7 @@ from kernelwright.evaluator.oracle.expected_output import Mask
 from kernelwright.ir.analysis.reference import Made, reference
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, op_named
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _LEAST_WEIGHT = 2.0**-126
 """Of a softmax in float32: smaller ones are zero for some kernels."""

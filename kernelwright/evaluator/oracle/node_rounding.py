@@ -14,7 +14,7 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops.op import Array
 from kernelwright.ir.ops.undefined import Clamp
-from kernelwright.metal.device.base import Array as AnyArray
+from kernelwright.metal.device.executable import Array as AnyArray
 
 _HALVES = (Dtype.FLOAT16, Dtype.BFLOAT16)
 _ADDING = (Kind.REDUCTION, Kind.CONTRACTION, Kind.SCAN)

@@ -31,7 +31,7 @@ from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops.undefined import Clamp
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 OUT_OF_RANGE = "an index is out of range"
 MOST_IGNORED = 0.1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, Mask
 from kernelwright.evaluator.oracle.float_format import FORMATS, Reals, half_spacing
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _NARROW = (Dtype.FLOAT16, Dtype.BFLOAT16)
 _MARGIN = 1 / 16

@@ -28,7 +28,7 @@ from kernelwright.evaluator.oracle.mlx_answer import run_mlx
 from kernelwright.evaluator.oracle.reference import Reference, calibrate, prepare
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import Array, Changes
+from kernelwright.metal.device.executable import Array, Changes
 
 _LEAST_WORK = 1 << 14
 """In elements: what a launch takes however small it is."""

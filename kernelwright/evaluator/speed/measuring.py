@@ -15,7 +15,8 @@ from kernelwright.evaluator.speed.timing import Comparison, Laboratory, Measurem
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.array import to_mlx
-from kernelwright.metal.device.base import Array, Device, Executable, RunOptions
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array, Device, Executable
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.diagnostic import LaunchError
 

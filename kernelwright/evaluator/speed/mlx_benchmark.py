@@ -22,7 +22,7 @@ from kernelwright.evaluator.speed.timing import (
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import to_numpy
-from kernelwright.metal.device.base import Array, Device
+from kernelwright.metal.device.executable import Array, Device
 from kernelwright.metal.device.execution import MlxExecutable, poisoned
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 

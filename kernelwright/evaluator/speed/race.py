@@ -19,7 +19,7 @@ from kernelwright.evaluator.speed.promotion import (
 )
 from kernelwright.evaluator.speed.statistics import spread
 from kernelwright.evaluator.speed.timing import Laboratory, Measurements, Order
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 Judge = Callable[[int, tuple[Array, ...]], str]
 """Says what is wrong with the outputs of a slot; empty when nothing is."""

@@ -9,7 +9,7 @@ import numpy as np
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.speed.statistics import Reals, log_ratios
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _RECENT = 9
 """Looks at the canary that its usual time is the median of."""

@@ -18,7 +18,7 @@ from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge
 from kernelwright.evaluator.speed.timing import slots_for
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _STRUCTURES = (
     *(Structure.NONE, Structure.SORTED, Structure.NONE),

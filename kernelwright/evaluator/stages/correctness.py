@@ -19,7 +19,7 @@ from kernelwright.evaluator.stages.trial import (
     check_swept,
     explain,
 )
-from kernelwright.metal.device.base import RunResult
+from kernelwright.metal.device.executable import RunResult
 
 _FEW_PROVE = 4
 """Fewer than one in so many cases is said with the verdict."""

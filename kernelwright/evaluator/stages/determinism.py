@@ -6,7 +6,7 @@ from kernelwright.evaluator.oracle.accuracy import same_bytes
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import Failure
-from kernelwright.metal.device.base import Array, RunResult
+from kernelwright.metal.device.executable import Array, RunResult
 
 
 class Determinism(PipelineStage):

@@ -14,7 +14,8 @@ from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.task import Task
-from kernelwright.metal.device.base import DeviceInfo, RunResult
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import RunResult
 from kernelwright.metal.kernel import Program
 
 if TYPE_CHECKING:

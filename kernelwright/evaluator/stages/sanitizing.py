@@ -4,7 +4,7 @@ from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.inputs.selection import sanitized
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
-from kernelwright.metal.device.base import RunResult
+from kernelwright.metal.device.executable import RunResult
 
 
 class Sanitizing(PipelineStage):

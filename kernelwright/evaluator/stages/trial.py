@@ -26,13 +26,8 @@ from kernelwright.evaluator.worker.service import (
 )
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import (
-    Array,
-    FastError,
-    ForcedCondition,
-    RunOptions,
-    RunResult,
-)
+from kernelwright.metal.device.base import FastError, ForcedCondition, RunOptions
+from kernelwright.metal.device.executable import Array, RunResult
 from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerReport
 from kernelwright.metal.kernel import Program
 

@@ -10,7 +10,8 @@ from kernelwright.evaluator.worker.process import Worker
 from kernelwright.evaluator.worker.service import CheckText
 from kernelwright.evaluator.worker.start import open_worker, ready_cache, renew
 from kernelwright.evaluator.worker.wire import Reply
-from kernelwright.metal.device.base import Device, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.kernel import MathMode, Program
 
 _TEXT_TIMEOUT_S = 20.0

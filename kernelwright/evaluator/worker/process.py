@@ -3,11 +3,9 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from kernelwright.evaluator.worker.cache import (
     writable_folders,
 )
 from kernelwright.evaluator.worker.wire import Reply, receive_reply, send_request
+from kernelwright.scratch import ScratchFolder
 
 _START_TIMEOUT_S = 60.0
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH")
@@ -73,7 +72,8 @@ class Worker:
         """What a new process in this one's place has to be asked first."""
         self.held: object = None
         """What whoever asks knows to be kept there, such as the inputs of its last run."""
-        self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+        self._folder = ScratchFolder()
+        self._scratch = self._folder.path
         self._pipe, remote = Pipe()
         try:
             self._process = self._start(service, limits, remote)
@@ -187,7 +187,7 @@ class Worker:
             os.killpg(self._process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_TIMEOUT_S)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._folder.remove()
 
 
 def _death(code: int | None) -> str:

@@ -21,14 +21,13 @@ from kernelwright.evaluator.worker.wire import Reply, receive_request, send_repl
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device import registry
-from kernelwright.metal.device.base import (
-    METAL_THREADGROUP_BYTES,
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, RunOptions
+from kernelwright.metal.device.executable import (
     Array,
     Changes,
     Device,
     Executable,
     RepeatingExecutable,
-    RunOptions,
     RunResult,
 )
 from kernelwright.metal.device.simulator import device as _simulator  # noqa: F401 (before a fork)

@@ -10,7 +10,8 @@ from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.evaluator.worker.own_code import check_own_code
 from kernelwright.evaluator.worker.process import Limits, Means, Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Forget, Open, Prime
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceInfo
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.simulator.priming import is_primed
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 from kernelwright.metal.kernel import MathMode

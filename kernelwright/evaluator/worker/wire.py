@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kernelwright.errors import DeviceError
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 Header = dict[str, object]
 

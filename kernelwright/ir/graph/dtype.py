@@ -1,11 +1,13 @@
 """The element types of MLX arrays, with the names by which people and NumPy call them."""
 
 from enum import StrEnum
-
-import ml_dtypes
-import numpy as np
+from typing import TYPE_CHECKING
 
 from kernelwright.errors import InputError
+
+if TYPE_CHECKING:
+    # What only names types, as a store does, needs no arrays.
+    import numpy as np
 
 
 class Dtype(StrEnum):
@@ -46,14 +48,17 @@ class Dtype(StrEnum):
         return _SHORT[self]
 
     @property
-    def numpy(self) -> np.dtype:
+    def numpy(self) -> "np.dtype":
         """The NumPy dtype with the same bytes; bfloat16 comes from `ml_dtypes`."""
+        import ml_dtypes
+        import numpy as np
+
         return np.dtype(ml_dtypes.bfloat16) if self is Dtype.BFLOAT16 else np.dtype(self.value)
 
     @property
     def itemsize(self) -> int:
         """Bytes per element."""
-        return int(self.numpy.itemsize)
+        return _ITEMSIZE[self]
 
     @property
     def is_float(self) -> bool:
@@ -91,6 +96,22 @@ _SHORT = {
     Dtype.FLOAT32: "f32",
     Dtype.FLOAT64: "f64",
     Dtype.COMPLEX64: "c64",
+}
+_ITEMSIZE = {
+    Dtype.BOOL: 1,
+    Dtype.UINT8: 1,
+    Dtype.UINT16: 2,
+    Dtype.UINT32: 4,
+    Dtype.UINT64: 8,
+    Dtype.INT8: 1,
+    Dtype.INT16: 2,
+    Dtype.INT32: 4,
+    Dtype.INT64: 8,
+    Dtype.FLOAT16: 2,
+    Dtype.BFLOAT16: 2,
+    Dtype.FLOAT32: 4,
+    Dtype.FLOAT64: 8,
+    Dtype.COMPLEX64: 8,
 }
 _EPSILON = {
     Dtype.FLOAT16: 2.0**-10,

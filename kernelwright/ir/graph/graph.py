@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from kernelwright.errors import InputError
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.graph.sighting import Labels
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Attribute = bool | int | float | str | Dtype | tuple["Attribute", ...]
 """What an op's attribute may hold; everything is hashable and survives JSON."""
@@ -70,8 +72,10 @@ class Constant:
     data: bytes | memoryview
 
     @classmethod
-    def of(cls, array: NDArray[np.generic], dtype: Dtype) -> "Constant":
+    def of(cls, array: "NDArray[np.generic]", dtype: Dtype) -> "Constant":
         """Freeze a NumPy array, converting it to `dtype`."""
+        import numpy as np
+
         dense = np.ascontiguousarray(array, dtype=dtype.numpy)
         return cls(TensorType(np.shape(array), dtype), dense.tobytes())
 
@@ -80,8 +84,10 @@ class Constant:
         return Constant, (self.type, bytes(self.data))
 
     @property
-    def array(self) -> NDArray[np.generic]:
+    def array(self) -> "NDArray[np.generic]":
         """The constant as a read-only NumPy array."""
+        import numpy as np
+
         flat = np.frombuffer(self.data, dtype=self.type.dtype.numpy)
         return flat.reshape(self.type.shape)
 

@@ -5,7 +5,7 @@ import mlx.core as mx
 import numpy as np
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 
 def to_mlx(array: Array) -> mx.array:

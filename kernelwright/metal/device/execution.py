@@ -13,7 +13,8 @@ import numpy as np
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import to_mlx, to_numpy
-from kernelwright.metal.device.base import Array, RunOptions, RunResult
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array, RunResult
 from kernelwright.metal.diagnostic import CompileError, LaunchError
 from kernelwright.metal.kernel import BoundProgram, Kernel
 

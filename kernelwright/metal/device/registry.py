@@ -3,7 +3,8 @@
 from typing import get_args
 
 from kernelwright.errors import DeviceError
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 
 

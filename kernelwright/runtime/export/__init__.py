@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from kernelwright.lazy_import import offer_lazily
 
 if TYPE_CHECKING:
-    from kernelwright.runtime.export.catalog import FORMATS, FormatName, export_as, export_into
+    from kernelwright.runtime.export.catalog import FORMATS, export_as, export_into
     from kernelwright.runtime.export.folder import ExportFolder
     from kernelwright.runtime.export.format import ExportedFile, ExportedModule
+    from kernelwright.runtime.export.format_name import FormatName
     from kernelwright.runtime.export.function.alone import ExampleCall
     from kernelwright.runtime.export.function.export import export_target, function_kernels
     from kernelwright.runtime.export.function.function_export import export_obstacle

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 from kernelwright.errors import InputError
 from kernelwright.runtime.export.cpp import CppFormat
 from kernelwright.runtime.export.folder import ExportFolder
 from kernelwright.runtime.export.format import ExportedModule, Format
+from kernelwright.runtime.export.format_name import FormatName
 from kernelwright.runtime.export.huggingface import HuggingFaceFormat
 from kernelwright.runtime.export.metal_text import MetalFormat
 from kernelwright.runtime.export.mlxfn import MlxfnFormat
@@ -17,8 +17,6 @@ from kernelwright.runtime.export.selection import select
 from kernelwright.runtime.export.swift import SwiftFormat
 from kernelwright.store import CandidateDetail
 
-FormatName = Literal["module", "package", "metal", "mlxfn", "swift", "cpp", "huggingface", "patch"]
-"""Those that take kernels by id."""
 FORMATS: Mapping[FormatName, Format] = {
     "module": ModuleFormat(),
     "package": PackageFormat(),
@@ -28,6 +26,7 @@ FORMATS: Mapping[FormatName, Format] = {
     "cpp": CppFormat(),
     "huggingface": HuggingFaceFormat(),
 }
+"""Those that take kernels by id."""
 
 
 def export_as(

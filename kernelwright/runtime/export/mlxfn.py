@@ -1,9 +1,7 @@
 """A kernel as a file that any MLX imports: `mx.import_function` in Python, C++ and Swift."""
 
 import json
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import mlx.core as mx
 
@@ -14,6 +12,7 @@ from kernelwright.metal.render import mlx_kernel, template_arguments
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.selection import WARNING, Selection
 from kernelwright.runtime.export.verification import verification_text
+from kernelwright.scratch import ScratchFolder
 
 _LIMITS = (
     "Other shapes and dtypes: the function takes the ones above and no others.",
@@ -63,8 +62,8 @@ def _exported(bound: BoundProgram, metadata: str) -> bytes:
         return [values[tensor.name] for tensor in bound.program.outputs]
 
     arrays = [_zeros(type_) for type_ in bound.inputs]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "function.mlxfn"
+    with ScratchFolder() as folder:
+        path = folder / "function.mlxfn"
         mx.export_function(str(path), call, *arrays, metadata=metadata)
         return path.read_bytes()
 

@@ -8,7 +8,7 @@ from kernelwright import ir
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.trace.replay import to_mlx_dtype
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.executable import Device
 from kernelwright.plan import compiled_traffic, fast_traffic
 from kernelwright.runtime.chain import chained_us, mlx_chain
 from kernelwright.runtime.cutting import regions_of

@@ -19,7 +19,7 @@ from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.runtime.derivative import have_values
 from kernelwright.runtime.first_use import is_close, poison_freed

@@ -1,7 +1,6 @@
 """What the page may do: ask a campaign to pause, go on or stop, and take a kernel out."""
 
 import io
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from kernelwright.campaign.history.pausing import GO_ON, PAUSE, is_paused
 from kernelwright.campaign.history.resuming import ask_to_go_on, ask_to_pause, ask_to_stop, shown_id
 from kernelwright.errors import InputError
 from kernelwright.runtime.export import FormatName
+from kernelwright.scratch import ScratchFolder
 from kernelwright.service.api.campaigns import require_alive
 from kernelwright.service.api.record import Asked
 from kernelwright.service.api.routes import Store
@@ -61,13 +61,13 @@ def export(
     slower: bool = False,
 ) -> Response:
     """Export a candidate as `kernelwright export` does; the reply is a zip file."""
-    with tempfile.TemporaryDirectory(prefix="kernelwright-") as folder:
+    with ScratchFolder() as folder:
         request = ExportRequest(
-            folder=Path(folder), name=None, format_name=format_name, force=False, slower=slower
+            folder=folder, name=None, format_name=format_name, force=False, slower=slower
         )
         written = export_targets(store, [id], [], request, lambda words: None)
         name = written[0].name
-        packed = _packed(Path(folder))
+        packed = _packed(folder)
     return Response(
         packed,
         media_type="application/zip",

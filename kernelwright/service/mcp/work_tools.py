@@ -197,7 +197,7 @@ def _add_export(server: MCPServer[None], session: Session, workshop: Workshop) -
             )
             return ExportedFiles(
                 files=tuple(file for each in done.written for file in each.files),
-                use=tuple(each.use for each in done.written if each.use),
+                use=tuple(each.use for each in done.written),
                 is_verified=done.is_verified,
                 left_out=done.left_out,
             )

@@ -13,13 +13,8 @@ from kernelwright.campaign.execution.power_monitor import power_monitor_here, st
 from kernelwright.campaign.execution.retry_policy import DeviceCare
 from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined, resolve_wanted
 from kernelwright.campaign.report.known_champions import known_gains
-from kernelwright.campaign.spec.campaign_file import (
-    WANTED,
-    CampaignSpec,
-    read_campaign_file,
-    spec_of,
-)
-from kernelwright.campaign.spec.campaign_table import CampaignFunction
+from kernelwright.campaign.spec.campaign_file import read_campaign_file, spec_of
+from kernelwright.campaign.spec.campaign_spec import WANTED, CampaignFunction, CampaignSpec
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.public_call import one_sentence
 from kernelwright.service.campaign_command import export_champions

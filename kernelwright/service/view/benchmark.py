@@ -4,16 +4,26 @@ from rich.console import Console
 from rich.text import Text
 
 from kernelwright.evaluator.gain import Gain, in_microseconds
+from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.benchmark import ArmTime, Benchmark
 from kernelwright.service.view.figure import MLX_IS_BEST
 from kernelwright.service.view.fitted_table import Column, FittedTable
 from kernelwright.service.view.speedup import gain_line
 
 
-def print_benchmark(
-    console: Console, measured: Benchmark, predicted: Gain | None, search: str
-) -> None:
+class FunctionBenchmark(Record):
+    """One function's times; what is predicted stands apart from what was measured."""
+
+    measured: Benchmark
+    predicted: Gain | None
+    """What the store's champions should gain, where nothing here can time them."""
+    search: str
+    """The command that finds kernels for it, where the store has none."""
+
+
+def print_benchmark(console: Console, report: FunctionBenchmark) -> None:
     """Print what was measured, then what is predicted for a GPU that is not here."""
+    measured = report.measured
     console.print(
         Text.assemble(("\n", ""), (measured.function, "title"), (f"  {measured.inputs}", "quiet"))
     )
@@ -23,12 +33,12 @@ def print_benchmark(
         console.print(Text(f"{name} not timed: {reason}", style="quiet"))
     if measured.gain is not None:
         console.print(Text.assemble(("speedup  ", "label"), gain_line(measured.gain)))
-    if predicted is not None:
-        console.print(Text.assemble(("predicted  ", "label"), gain_line(predicted)))
+    if report.predicted is not None:
+        console.print(Text.assemble(("predicted  ", "label"), gain_line(report.predicted)))
         words = "for that chip and no part of the times above: do not compare the two"
         console.print(Text(f"           {words}", style="quiet"))
-    if search:
-        console.print(Text.assemble(("next  ", "label"), (search, "command")))
+    if report.search:
+        console.print(Text.assemble(("next  ", "label"), (report.search, "command")))
 
 
 def _where(measured: Benchmark) -> str:

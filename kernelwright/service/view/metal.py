@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.evaluator.gain import in_microseconds
-from kernelwright.metal.device.base import Array, Counters
+from kernelwright.metal.device.base import Counters
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.diagnostic import Diagnostic, SanitizerReport, Severity
 from kernelwright.metal.perf import Prediction
 from kernelwright.plural import counted

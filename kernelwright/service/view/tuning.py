@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kernelwright.campaign.report.search_report import SearchReport
+from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.models.choosing import Choice
 from kernelwright.runtime.models.proof import Sameness
 from kernelwright.runtime.models.speed import Interval, Speed
@@ -44,14 +45,19 @@ def print_choices(console: Console, workload: Workload, choices: Sequence[Choice
     console.print(FittedTable(columns, rows))
 
 
-def print_tuning(
-    console: Console,
-    model: str,
-    speed: Speed | None,
-    sameness: Sameness | None,
-    search: SearchReport | None,
-) -> None:
+class TuneReport(Record):
+    """A model before and after: speed, proof, and the search between."""
+
+    model: str
+    speed: Speed | None
+    """None where the device measures no time, or the model is not at hand."""
+    sameness: Sameness | None
+    search: SearchReport | None
+
+
+def print_tuning(console: Console, report: TuneReport) -> None:
     """Begin with tokens per second, then say whether the tokens are the same."""
+    model, speed, sameness, search = report.model, report.speed, report.sameness, report.search
     if speed is not None:
         before, after = speed.tokens_per_s("untouched"), speed.tokens_per_s("tuned")
         console.print(

@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Sequence
 
-import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -61,10 +60,6 @@ def add_evaluation(
 
 def _sample_sets(evaluation_id: str, samples: Sequence[Samples]) -> list[SampleSetRow]:
     return [
-        SampleSetRow(
-            evaluation_id=evaluation_id,
-            arm=sample.arm,
-            nanoseconds=np.asarray(sample.nanoseconds, dtype="<f8").tobytes(),
-        )
+        SampleSetRow(evaluation_id=evaluation_id, arm=sample.arm, nanoseconds=sample.nanoseconds)
         for sample in samples
     ]

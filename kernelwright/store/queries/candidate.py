@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, defer
 
@@ -133,10 +132,7 @@ def known_evaluation(session: Session, row: EvaluationRow) -> KnownEvaluation:
     samples = session.scalars(
         select(SampleSetRow).where(SampleSetRow.evaluation_id == row.id).order_by(SampleSetRow.arm)
     )
-    sets = tuple(
-        Samples(arm=s.arm, nanoseconds=tuple(np.frombuffer(s.nanoseconds, dtype="<f8").tolist()))
-        for s in samples
-    )
+    sets = tuple(Samples(arm=s.arm, nanoseconds=s.nanoseconds) for s in samples)
     return KnownEvaluation(
         id=row.id,
         evaluation=with_samples(read_evaluation(row.body), sets),

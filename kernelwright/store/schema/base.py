@@ -1,9 +1,10 @@
 """What every table shares: names for constraints, and moments that keep their time zone."""
 
+import struct
 from datetime import UTC, datetime
 from typing import get_args
 
-from sqlalchemy import CheckConstraint, DateTime, MetaData, String, Text
+from sqlalchemy import CheckConstraint, DateTime, LargeBinary, MetaData, String, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
@@ -35,6 +36,23 @@ class Words(TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Replace what cannot be stored."""
         return None if value is None else storable(value)
+
+
+class Doubles(TypeDecorator[tuple[float, ...]]):
+    """Numbers as little-endian doubles."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[float, ...] | None, dialect: Dialect) -> bytes | None:
+        """Pack them on the way in."""
+        return None if value is None else struct.pack(f"<{len(value)}d", *value)
+
+    def process_result_value(
+        self, value: bytes | None, dialect: Dialect
+    ) -> tuple[float, ...] | None:
+        """Unpack them on the way out."""
+        return None if value is None else struct.unpack(f"<{len(value) // 8}d", value)
 
 
 class Label(TypeDecorator[str]):

@@ -8,14 +8,13 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
-    LargeBinary,
     String,
     UniqueConstraint,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kernelwright.store.record import CampaignState, Freshness, RankKind, TrialState
-from kernelwright.store.schema.base import Base, Label, Words, one_of
+from kernelwright.store.schema.base import Base, Doubles, Label, Words, one_of
 
 Digest = String(64)
 
@@ -141,13 +140,13 @@ class EvaluationRow(Base):
 
 
 class SampleSetRow(Base):
-    """The raw timings of one arm, as little-endian doubles in nanoseconds."""
+    """The raw timings of one arm."""
 
     __tablename__ = "sample_set"
 
     evaluation_id: Mapped[str] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
     arm: Mapped[str] = mapped_column(Label(64), primary_key=True)
-    nanoseconds: Mapped[bytes] = mapped_column(LargeBinary)
+    nanoseconds: Mapped[tuple[float, ...]] = mapped_column(Doubles)
 
 
 class TrialRow(Base):

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from kernelwright.campaign.agent_bench import bench_tasks
 from kernelwright.campaign.agent_bench.plot import bench_plot
-from kernelwright.campaign.agent_bench.run import BenchSpec, Yardstick
+from kernelwright.campaign.agent_bench.run import Yardstick
 from kernelwright.campaign.agent_bench.score import TaskScore
+from kernelwright.campaign.agent_bench.spec import BenchSpec
 from kernelwright.campaign.execution.judge import judges_on
 from kernelwright.metal.device.registry import open_device
 from kernelwright.service.console import console

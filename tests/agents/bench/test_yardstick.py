@@ -9,11 +9,12 @@ from typer.testing import CliRunner
 
 from kernelwright.agents.roles.text.prompt_version import prompt_versions
 from kernelwright.campaign.agent_bench import bench_tasks
+from kernelwright.campaign.agent_bench.level import Level
 from kernelwright.campaign.agent_bench.plot import bench_plot
 from kernelwright.campaign.agent_bench.recording import Recording
-from kernelwright.campaign.agent_bench.run import BenchSpec, Yardstick
+from kernelwright.campaign.agent_bench.run import Yardstick
 from kernelwright.campaign.agent_bench.score import BenchReport, TaskScore
-from kernelwright.campaign.agent_bench.task import Level
+from kernelwright.campaign.agent_bench.spec import BenchSpec
 from kernelwright.campaign.agent_bench.variant import ABLATIONS, Variant, models_of, team_of
 from kernelwright.campaign.planning.capturing import capture_subjects
 from kernelwright.errors import InputError

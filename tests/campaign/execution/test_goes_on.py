@@ -16,7 +16,7 @@ from kernelwright.campaign.history.ledger import abandoned
 from kernelwright.campaign.history.resuming import LargerCaps, to_resume
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.search_report import SearchReport
-from kernelwright.campaign.spec.campaign_file import CampaignSpec
+from kernelwright.campaign.spec.campaign_spec import CampaignSpec
 from kernelwright.errors import InputError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program

@@ -21,8 +21,7 @@ from kernelwright.campaign.history.resuming import (
     nights,
     shown_id,
 )
-from kernelwright.campaign.spec.campaign_file import CampaignSpec
-from kernelwright.campaign.spec.campaign_table import CampaignFunction
+from kernelwright.campaign.spec.campaign_spec import CampaignFunction, CampaignSpec
 from kernelwright.store import Campaign, KernelStore, LoggedEvent
 from tests.campaign.scripted import INFO, ScriptedJudge, subjects, team
 

@@ -16,8 +16,8 @@ from kernelwright.campaign.planning.wanted_calls import (
     resolve_wanted,
     still_wanted,
 )
-from kernelwright.campaign.spec.campaign_file import CampaignSpec, spec_of_wanted
-from kernelwright.campaign.spec.campaign_table import CampaignWanted
+from kernelwright.campaign.spec.campaign_file import spec_of_wanted
+from kernelwright.campaign.spec.campaign_spec import CampaignSpec, CampaignWanted
 from kernelwright.errors import InputError
 from kernelwright.runtime.optimize import Optimized, optimize
 from kernelwright.store import KernelStore

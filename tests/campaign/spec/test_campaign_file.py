@@ -7,7 +7,8 @@ import pytest
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.session import Price
-from kernelwright.campaign.spec.campaign_file import CampaignSpec, read_campaign_file, template
+from kernelwright.campaign.spec.campaign_file import load_functions, read_campaign_file, template
+from kernelwright.campaign.spec.campaign_spec import CampaignSpec
 from kernelwright.errors import InputError
 
 _SOFTMAX = '[[functions]]\ntarget = "catalog:softmax"\n'
@@ -23,7 +24,7 @@ def test_the_template_is_called_as_its_file_is(tmp_path: Path) -> None:
 def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
     (spec,) = _read(tmp_path, template())
     assert (spec.name, spec.device, spec.seconds) == ("nightly", "simulator", 8 * 3600)
-    assert [s.name for found in spec.subjects().values() for s in found] == ["softmax"]
+    assert [s.name for found in load_functions(spec).values() for s in found] == ["softmax"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_wrong_target_is_named_with_its_line(tmp_path: Path, target: str) -> N
     path.write_text("".join(f'[[functions]]\ntarget = "{t}"\n\n' for t in listed))
     (spec,) = read_campaign_file(path)
     with pytest.raises(InputError, match=rf"^{re.escape(str(path))}, line 5: .*{target[-4:-2]}"):
-        spec.subjects()
+        load_functions(spec)
 
 
 @pytest.mark.parametrize("line", ['ask = ["anthropic:"]', 'ask = ["gpt"]', 'base_url = "here"'])

@@ -23,7 +23,7 @@ from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.speed.promotion import Roofline
 from kernelwright.evaluator.speed.race import Race, race
 from kernelwright.evaluator.speed.timing import Session
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 PLAN = TimingPlan()
 ROOFLINE = Roofline(bytes_moved=1 << 20, operations=1, bytes_per_s=1e14, operations_per_s=1e15)

@@ -12,7 +12,7 @@ from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.trial import Trial
-from kernelwright.metal.device.base import RunResult
+from kernelwright.metal.device.executable import RunResult
 
 CONFIG = EvaluatorConfig(secret="counting", through=Stage.CONFIRMATION)
 

@@ -11,7 +11,8 @@ from kernelwright.evaluator.worker.service import (
     Forget,
     Open,
 )
-from kernelwright.metal.device.base import DeviceInfo, Executable
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Executable
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 from kernelwright.metal.kernel import BoundProgram

@@ -15,7 +15,7 @@ from kernelwright.evaluator.worker.wire import (
     send_reply,
     send_request,
 )
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 LARGE = np.arange(1 << 20, dtype=np.int32).reshape(1024, 1024)
 ARRAYS = (

@@ -12,7 +12,8 @@ import pytest
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import mlx_dtype, to_mlx, to_numpy
-from kernelwright.metal.device.base import Array, RunOptions
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.execution import MlxExecutable, launch_error
 from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor

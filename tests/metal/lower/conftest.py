@@ -7,7 +7,8 @@ import pytest
 
 from kernelwright.evaluator import Evaluation, Evaluator, EvaluatorConfig, Stage, Task
 from kernelwright.ir import Dtype, Graph, TensorType
-from kernelwright.metal.device.base import Array, RunOptions
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.kernel import Program
 

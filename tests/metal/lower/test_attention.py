@@ -18,7 +18,8 @@ from kernelwright.ir import (
     reference,
     resize,
 )
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules

@@ -10,7 +10,8 @@ import pytest
 from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, TensorType, canonicalize, capture, reference
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules

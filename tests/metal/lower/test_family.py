@@ -11,7 +11,7 @@ from mlx.nn.layers.normalization import GroupNorm
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Dtype, Graph, TensorType, canonicalize, capture, reference
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower
 from kernelwright.metal.schedule import parse

@@ -8,7 +8,7 @@ import pytest
 
 from kernelwright.ir import Graph, TensorType, canonicalize, capture, reference
 from kernelwright.ir.passes.resize import resize
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower
 from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule

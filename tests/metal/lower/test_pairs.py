@@ -8,7 +8,8 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.ir import reference
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Elementwise

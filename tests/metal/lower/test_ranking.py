@@ -8,7 +8,8 @@ import pytest
 
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, canonicalize, capture, reference
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Rowwise, parse

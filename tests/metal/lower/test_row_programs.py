@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kernelwright import ir
 from kernelwright.ir import Graph, TensorType
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import partition

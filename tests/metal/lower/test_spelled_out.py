@@ -8,7 +8,8 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.ir import reference
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.family import Pattern, classify, served
 from kernelwright.metal.family.spelled_out import spelled_out
 from kernelwright.metal.kernel import Program

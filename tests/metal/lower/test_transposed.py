@@ -10,7 +10,8 @@ from kernelwright import ir
 from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator import Task
 from kernelwright.ir import reference
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import Transposed, parse, render

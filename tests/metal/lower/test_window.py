@@ -9,7 +9,8 @@ from mlx.nn.layers.activations import silu
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Graph, TensorType
-from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules

@@ -14,7 +14,7 @@ from benchmarks.coverage.configuration import architectures
 from benchmarks.models.rows import ROWS, small
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.derivative import Flat

@@ -121,6 +121,7 @@ def test_a_result_exports_its_kernels(found: SearchResult, tmp_path: Path) -> No
     (written,) = found.export(tmp_path, name="shifted_kernel")
     assert (tmp_path / "shifted_kernel.py").is_file()
     assert written.is_verified
+    assert [w.use for w in written.written] == ["from shifted_kernel import shifted_kernel"]
 
 
 def test_the_same_search_again_in_another_thread_finds_what_is_known(

@@ -8,8 +8,7 @@ from kernelwright.campaign import Engine, capture_subjects
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch
-from kernelwright.campaign.spec.campaign_file import CampaignSpec
-from kernelwright.campaign.spec.campaign_table import CampaignFunction
+from kernelwright.campaign.spec.campaign_spec import CampaignFunction, CampaignSpec
 from kernelwright.evaluator import Evaluation, Task
 from kernelwright.metal import Program
 from kernelwright.store import KernelStore

@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from fastapi.testclient import TestClient
 
-from kernelwright.campaign.spec.campaign_file import CampaignSpec
-from kernelwright.campaign.spec.campaign_table import CampaignFunction
+from kernelwright.campaign.spec.campaign_spec import CampaignFunction, CampaignSpec
 from kernelwright.service.api.app import create_app
 from kernelwright.service.api.guard import Access
 from kernelwright.service.cli import main

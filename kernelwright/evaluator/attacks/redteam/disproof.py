@@ -23,7 +23,7 @@ from kernelwright.evaluator.oracle.reference import run_oracle
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.interpret import interpret
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 

@@ -14,7 +14,8 @@ from kernelwright.evaluator.worker.process import Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Compile, Forget, Run, result_of
 from kernelwright.evaluator.worker.start import open_worker
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import Array, RunOptions
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.kernel import Program
 
 _MEMORY_BYTES = 8 << 30

@@ -26,7 +26,7 @@ from kernelwright.evaluator.inputs.structures.relations import RELATIONS, relate
 from kernelwright.evaluator.inputs.value_domain import Domain
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 _MOST_PARTS, _MOST_ELEMENTS = 32, 1 << 20
 """Cases of a small shape, and elements of all of them together."""

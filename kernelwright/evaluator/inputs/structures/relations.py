@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelwright.evaluator.inputs.draw import Random
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 Relation = Callable[[Array, Array, Random], None]
 """Changes rows of two inputs in place, [rows, length], of the dtype that the program reads."""

@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.metal.device.base import (
     METAL_THREADGROUP_BYTES,
-    Array,
-    Changes,
     Condition,
     DeviceInfo,
     RunOptions,
-    RunResult,
 )
+from kernelwright.metal.device.executable import Array, Changes, RunResult
 from kernelwright.metal.device.simulator.branches.table import ConditionTable
 from kernelwright.metal.device.simulator.compiler import Image, compile_unit
 from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout

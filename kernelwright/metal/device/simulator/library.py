@@ -9,7 +9,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from kernelwright.metal.device.base import Array, FastError, RunOptions
+from kernelwright.metal.device.base import FastError, RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.compiler import (
     MOST_WIDE_ENTRIES,
     Image,

@@ -10,7 +10,8 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.base import BUFFER_ALIGNMENT, Array
+from kernelwright.metal.device.base import BUFFER_ALIGNMENT
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.build import load_runtime
 
 _LEAST_FENCED = 1 << 20

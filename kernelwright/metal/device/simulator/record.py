@@ -4,7 +4,8 @@ import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.metal.device.base import Array, Counters
+from kernelwright.metal.device.base import Counters
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.diagnostic import SanitizerReport
 
 

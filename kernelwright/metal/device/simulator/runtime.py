@@ -12,7 +12,8 @@ from math import prod
 import numpy as np
 
 from kernelwright.errors import DeviceError
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Array, Counters, RunOptions
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator import native
 from kernelwright.metal.device.simulator.budget import Budget
 from kernelwright.metal.device.simulator.build import load_runtime

@@ -2,10 +2,8 @@
 
 import importlib.util
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from types import ModuleType
 
 import mlx.core as mx
@@ -13,6 +11,7 @@ import mlx.core as mx
 from kernelwright.errors import UnsupportedError
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.module_code import FunctionModule
+from kernelwright.scratch import ScratchFolder
 
 
 def files_of(module: FunctionModule) -> tuple[ExportedFile, ...]:
@@ -22,8 +21,8 @@ def files_of(module: FunctionModule) -> tuple[ExportedFile, ...]:
     if module.data:
         # The text comes first: printing it collects the data, and asks whether there is some.
         files = [ExportedFile(name=f"{module.name}.py", text=module.text())]
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "data.safetensors"
+        with ScratchFolder() as folder:
+            path = folder / "data.safetensors"
             mx.save_safetensors(str(path), module.data)
             files.append(ExportedFile(name=f"{module.name}.safetensors", data=path.read_bytes()))
     return tuple(files)
@@ -34,15 +33,15 @@ def imported(
     files: Sequence[ExportedFile], name: str, around: AbstractContextManager[None] | None = None
 ) -> Iterator[ModuleType]:
     """Import an exported module from a folder of its own, within `around`."""
-    with tempfile.TemporaryDirectory() as folder:
+    with ScratchFolder() as folder:
         for file in files:
-            path = Path(folder) / file.name
+            path = folder / file.name
             if file.data is None:
                 path.write_text(file.text, encoding="utf-8")
             else:
                 path.write_bytes(file.data)
         spec = importlib.util.spec_from_file_location(
-            f"kernelwright_export_{name}", Path(folder) / f"{name}.py"
+            f"kernelwright_export_{name}", folder / f"{name}.py"
         )
         assert spec is not None
         assert spec.loader is not None

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -35,6 +34,7 @@ from kernelwright.runtime.export.function.object_code import MADE
 from kernelwright.runtime.export.function.simulated import Launch, simulated_kernels
 from kernelwright.runtime.export.function.test_code import has_order
 from kernelwright.runtime.export.function.ways import outcome, ways
+from kernelwright.scratch import ScratchFolder
 
 Outcome = Literal["equal", "differs", "not supported", "not run"]
 _TIMEOUT_S = 300
@@ -104,8 +104,7 @@ def _elsewhere(
                 detail="an argument is an object",
             )
         ]
-    with tempfile.TemporaryDirectory() as text:
-        folder = Path(text)
+    with ScratchFolder() as folder:
         write(export.files, folder / "module")
         site = folder / "site"
         site.mkdir()

@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device import simulator
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator import budget, native
 from kernelwright.metal.device.simulator.library import Library
 from kernelwright.metal.device.simulator.metered import metered

@@ -7,7 +7,8 @@ import pytest
 from kernelwright import metal
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.base import Array, Changes, RunOptions, RunResult
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array, Changes, RunResult
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import LaunchError, ReportKind
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor

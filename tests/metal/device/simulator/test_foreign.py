@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelwright.metal.device import simulator
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.msl.signature import Parameter
 
 _TEXTS = sorted((Path(__file__).parent / "foreign").glob("*.metal"))

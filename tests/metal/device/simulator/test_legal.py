@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from kernelwright.metal.device import simulator
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.diagnostic import CompileError, LaunchError
 
 _HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"

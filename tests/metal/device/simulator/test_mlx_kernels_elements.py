@@ -7,7 +7,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.library import Library, SimulatedKernel
 
 Load = Callable[..., SimulatedKernel]

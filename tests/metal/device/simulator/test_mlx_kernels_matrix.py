@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.library import Argument, SimulatedKernel
 from kernelwright.metal.diagnostic import ReportKind, SanitizerReport
 

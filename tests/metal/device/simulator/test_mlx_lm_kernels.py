@@ -16,7 +16,8 @@ from mlx.nn.layers.normalization import RMSNorm
 
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Array, RunOptions
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import ReportKind, SanitizerReport
 from kernelwright.metal.kernel import Kernel, Program, Tensor

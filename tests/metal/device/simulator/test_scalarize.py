@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelwright.metal.device import simulator
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator import compiler
 from kernelwright.metal.device.simulator.library import Library
 from kernelwright.metal.device.simulator.wide.assembly import Function, Module

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 Probe = Callable[..., dict[str, Array]]
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 from numpy.typing import NDArray
 
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 
 Probe = Callable[..., dict[str, Array]]
 Float64 = NDArray[np.float64]

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.library import compile as compile_metal
 from kernelwright.metal.diagnostic import CompileError
 

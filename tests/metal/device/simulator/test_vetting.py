@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright.metal.device import simulator
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator import (
     Library,
     build_command,

@@ -5,7 +5,8 @@ import pytest
 
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.device.base import Condition, ForcedCondition, RunOptions, RunResult
+from kernelwright.metal.device.base import Condition, ForcedCondition, RunOptions
+from kernelwright.metal.device.executable import RunResult
 from kernelwright.metal.device.simulator.device import SimulatorDevice, SimulatorExecutable
 from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.kernel import Kernel, Program, Tensor
