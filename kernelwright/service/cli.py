@@ -1,8 +1,10 @@
 """The command line's entry: an expected error, or Ctrl-C at any moment, is one line."""
 
 import errno
+import io
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kernelwright.service.exit_code import FAILED, INTERRUPTED, MISUSED, UNREAD
@@ -20,6 +22,7 @@ def main(collaborators: "Collaborators | None" = None) -> None:
 
     Campaigns work with `collaborators`, by default those of the product.
     """
+    _make_writable()
     try:
         # Loading the commands takes a second, in which Ctrl-C may come.
         status = _run(collaborators)
@@ -40,6 +43,17 @@ def main(collaborators: "Collaborators | None" = None) -> None:
         _tell_error(f"standard output cannot be written: {e.strerror}; write it elsewhere.")
         status = FAILED
     sys.exit(status)
+
+
+def _make_writable() -> None:
+    """Give the program streams where a parent closed them, and let them spell what they lack."""
+    for name in ("stdout", "stderr"):
+        stream: TextIO | None = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            # An ASCII terminal has neither a micro sign nor a multiplication sign.
+            stream.reconfigure(errors="replace")
 
 
 def _run(collaborators: "Collaborators | None") -> int:

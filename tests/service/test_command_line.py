@@ -1,5 +1,6 @@
 """What holds for every command: exit codes, JSON, placeholders and settings as defaults."""
 
+import io
 import json
 import sys
 from dataclasses import dataclass
@@ -160,3 +161,25 @@ def test_a_campaign_prints_only_json_on_standard_output(command_line: _CommandLi
     assert done.code == 0, done.err
     (checked,) = json.loads(done.out)
     assert checked["tasks"] == 1
+
+
+def _status(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    monkeypatch.setattr(sys, "argv", ["kernelwright", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def test_a_parent_may_close_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert _status(monkeypatch, "catalog") == 0
+    sys.stdout.close()
+
+
+def test_what_an_ascii_terminal_lacks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert _status(monkeypatch, "show", "--help") == 0
+    sys.stdout.write("5 µs\n")
+    sys.stdout.flush()
+    assert written.getvalue().endswith(b"5 ?s\n")
