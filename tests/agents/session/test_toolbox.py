@@ -158,3 +158,16 @@ def test_a_value_that_is_no_choice_is_told_in_the_tools_own_words(box: Toolbox) 
     tunables = [{"name": "GROUP", "value": 48}]
     told = run(box, Calls.of("measure", draft="d1", tunables=tunables)).result.text
     assert told.startswith("GROUP is 48, expected one of (32, 64)")
+
+
+def test_what_was_refused_on_record_is_refused_again(box: Toolbox, judge: Shared) -> None:
+    check = ToolCall(id="1", name="check", arguments=checked(draft(CHEAT)).arguments)
+    submit = ToolCall(id="2", name="submit", arguments=Calls.of("submit", draft="d1").arguments)
+    first = [box.run(check).result, box.run(submit).result]
+    assert first[1].is_error
+    # None of its answers is computed again.
+    again = Toolbox(task=TASK, workbench=Bench(judge), caps=ToolCaps())
+    for call, said in zip((check, submit), first, strict=True):
+        ran = again.run(call, said)
+        assert ran.submitted is None
+        assert ran.result == said

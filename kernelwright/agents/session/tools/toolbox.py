@@ -85,8 +85,15 @@ class Toolbox:
             if isinstance(arguments, Done):
                 return Ran(_said(call, "Ended."), done=arguments.because)
             if isinstance(arguments, Submit):
-                is_replayed = recorded is not None and not recorded.is_error
-                draft = self._submitted(arguments, is_replayed=is_replayed)
+                is_refused = recorded is not None and recorded.is_error
+                if recorded is None or is_refused:
+                    _check_choice(arguments)
+                draft = self._chosen(arguments)
+                if recorded is None:
+                    self._check_is_worth_it(draft)
+                elif is_refused:
+                    # Why may be known from answers that are not computed again.
+                    return Ran(recorded, is_useful=False)
                 return Ran(_said(call, ""), submitted=draft)
             action = self._action(arguments)
             if recorded is not None:
@@ -225,15 +232,13 @@ class Toolbox:
         siblings = {s.name: (s.program, s.idea) for s in self.workbench.siblings(self.task)}
         return {**known, **siblings}
 
-    def _submitted(self, arguments: Submit, *, is_replayed: bool) -> NamedDraft:
-        if not is_replayed:
-            _check_choice(arguments)
+    def _chosen(self, arguments: Submit) -> NamedDraft:
         if arguments.program is not None:
-            draft = self.drafts.add(arguments.program)
-        else:
-            draft = self.drafts.find(arguments.draft)
-        if is_replayed:
-            return draft
+            return self.drafts.add(arguments.program)
+        return self.drafts.find(arguments.draft)
+
+    def _check_is_worth_it(self, draft: NamedDraft) -> None:
+        """Refuse what is known to be wrong, and what was tried before."""
         evaluation = self._verdicts.get(draft.program.id)
         if evaluation is not None and not evaluation.is_correct:
             raise InputError(
@@ -242,7 +247,6 @@ class Toolbox:
         mark = signature(draft.program)
         if any(signature(a.proposal.program) == mark for a in self.history):
             raise InputError(f"{draft.name} differs in nothing that matters from one tried before.")
-        return draft
 
 
 def _said_by(error: ValidationError) -> str:
