@@ -1,6 +1,7 @@
 """The policy around an exchange: validate, ask once more, try the next model."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -58,6 +59,8 @@ class Conversations:
     def __init__(self, exchanges: Sequence[Exchange], *, concurrency: int = 4) -> None:
         self._exchanges = tuple(exchanges)
         self._slots = asyncio.Semaphore(concurrency)
+        self._gave_up: defaultdict[Purpose, set[str]] = defaultdict(set)
+        """Who had no usable reply in a conversation: the others are asked before."""
 
     @property
     def name(self) -> str:
@@ -84,7 +87,9 @@ class Conversations:
     async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
         """Return the next turn of a conversation with tools; see `ChatModel.turn`."""
         return await self._first(
-            lambda exchange: _next_turn(exchange, prompt, purpose), purpose.model
+            lambda exchange: _next_turn(exchange, prompt, purpose),
+            purpose.model,
+            self._gave_up[purpose],
         )
 
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
@@ -92,19 +97,32 @@ class Conversations:
         records = [exchange.recorded_turns(purpose) for exchange in self._exchanges]
         return max(records, key=len)
 
-    async def _first(self, ask: Callable[[Exchange], Awaitable[_Result]], model: str) -> _Result:
+    async def _first(
+        self,
+        ask: Callable[[Exchange], Awaitable[_Result]],
+        model: str,
+        gave_up: set[str] | None = None,
+    ) -> _Result:
         """Return what the first exchange gives that gives anything; `model` is asked before all.
 
-        A cheaper model may still fit caps that a dear one's call could exceed.
+        A cheaper model may still fit caps that a dear one's call could exceed. Who `gave_up` comes
+        last, and whoever gives no usable reply is put there.
         """
+        gave_up = set() if gave_up is None else gave_up
         failures: list[ModelError | BudgetError] = []
-        exchanges = sorted(self._exchanges, key=lambda e: bool(model) and model not in e.models)
+
+        def place(exchange: Exchange) -> tuple[bool, bool]:
+            return exchange.name in gave_up, bool(model) and model not in exchange.models
+
+        exchanges = sorted(self._exchanges, key=place)
         async with self._slots:
             for exchange in exchanges:
                 try:
                     return await ask(exchange)
                 except (ModelError, BudgetError) as e:
                     failures.append(e)
+                    if isinstance(e, ReplyError):
+                        gave_up.add(exchange.name)
         # What the first choice said matters most, unless a later one may recover.
         raise min(failures, key=_permanence)
 

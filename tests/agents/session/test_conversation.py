@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import traceback
+from dataclasses import replace
 
 import pytest
 from pydantic import BaseModel
@@ -350,3 +351,30 @@ def test_no_more_than_so_many_calls_are_in_flight() -> None:
         answers = [board.submit(prompt(str(n)), Verse, PURPOSE) for n in range(12)]
         assert all(answer.result(timeout=120).record.times == 3 for answer in answers)
     assert crowded.most == 3
+
+
+class Reluctant(Crowded):
+    """A model that refuses, or answers, and counts how often it is asked."""
+
+    def __init__(self, name: str, *, refuses: bool) -> None:
+        super().__init__()
+        self.name, self.models = name, (name,)
+        self.asked, self._refuses = 0, refuses
+
+    async def reply(
+        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+    ) -> TimedReply:
+        self.asked += 1
+        timed = await super().reply(prompt, shape, purpose)
+        if not self._refuses:
+            return timed
+        refused = timed.reply.model_copy(update={"stop": "refused", "text": "No."})
+        return replace(timed, reply=refused)
+
+
+def test_a_conversation_goes_on_with_the_model_that_answered() -> None:
+    first, second = Reluctant("a", refuses=True), Reluctant("b", refuses=False)
+    with AsyncBridge(Conversations([first, second])) as board:
+        answers = [board.turn(prompt(str(n)), PURPOSE) for n in range(3)]
+    assert [answer.reply.model for answer in answers] == ["b", "b", "b"]
+    assert (first.asked, second.asked) == (1, 3)
