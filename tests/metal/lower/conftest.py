@@ -36,11 +36,11 @@ def run() -> Run:
 def judge() -> Iterator[Judge]:
     """Return what judges a program; programs of one task share their worker and their cases.
 
-    All kinds of data meet in the rows of a few cases, as where a shape is large. The stages behind
-    have tests of their own, on lowered programs too (tests/evaluator/attacks/test_honest.py).
+    All kinds of data meet in the rows of a few cases, as where a shape is large. The stages
+    behind coverage have tests of their own (tests/evaluator/attacks/test_honest.py).
     """
     config = EvaluatorConfig(
-        secret="lowering", through=Stage.DETERMINISM, case_elements=0, generic_shapes=2
+        secret="lowering", through=Stage.COVERAGE, case_elements=0, generic_shapes=2
     )
     with Evaluator(config=config) as evaluator:
         yield evaluator.evaluate
