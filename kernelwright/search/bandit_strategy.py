@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
@@ -29,6 +30,7 @@ from kernelwright.search.learner import Improver, Learner, NoLearning
 from kernelwright.search.play import (
     Batch,
     Play,
+    Taken,
     best_value,
     described,
     fastest,
@@ -348,8 +350,12 @@ class BanditStrategy:
             found = [judged[p.program.id] for p in taken.batch if p.program.id in judged]
             self._learn(found, search)
             after = min((r.value for a in found if (r := rank_of(a.evaluation))), default=None)
+            move = self._answered(taken)
+            if move != taken.move:
+                # Who was asked first refused, or was away: the step is not its own.
+                play.bandit.credit(taken.move, gain=0.0, dollars=0.0, seconds=1.0)
             credited = play.bandit.credit(
-                taken.move,
+                move,
                 gain=gain_of(taken.before, after),
                 dollars=sum(p.dollars for p in taken.batch),
                 seconds=sum(a.evaluation.duration_s for a in found)
@@ -357,6 +363,13 @@ class BanditStrategy:
             )
             self._learner.credited(search.task, credited)
             play.dry.clear()
+
+    def _answered(self, taken: Taken) -> Move:
+        """Return a step by the model that wrote its programs, whoever was asked for them."""
+        known = {offer.name for offer in self._offers}
+        author = taken.batch[0].author
+        is_told = taken.move.step in _ASKS_MODEL and author in known
+        return replace(taken.move, model=author) if is_told else taken.move
 
     def _learn(self, found: Sequence[Attempt], search: TaskSearch) -> None:
         for attempt in found:

@@ -17,7 +17,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Tunable
-from kernelwright.search.bandit import Credited, Step
+from kernelwright.search.bandit import Credited, ModelOffer, Step
 from kernelwright.search.bandit_strategy import BanditStrategy
 from kernelwright.search.learner import NoLearning
 from kernelwright.search.play import Batch
@@ -409,3 +409,17 @@ def test_replies_that_bring_no_program_count_at_what_they_cost() -> None:
     asked = [step for step in memory.steps if step.step is not Step.TUNE]
     assert len(asked) == coder.count >= 1
     assert all(step.dollars == pytest.approx(0.25 + 4 * 0.5 / 3600) for step in asked)
+
+
+def test_a_step_is_its_models_that_wrote_the_program_and_not_whom_it_asked_first() -> None:
+    body = BODY.replace("2.0f", "7.0f")
+    written = attempt(draft(body, "An idea."), Status.CORRECT, "right").proposal
+    memory = Remembering()
+    coder = Asked([written.model_copy(update={"author": "openai:y"})])
+    spec = SearchSpec(models=("openai:x", "openai:y"), candidates_per_task=2)
+    team = Team(Offline(), Offline(), Offline())
+    offers = (ModelOffer("openai:x", 0.1), ModelOffer("openai:y", 1.0))
+    strategy = BanditStrategy(team, coder, DEVICE, spec, learner=memory, offers=offers)
+    play_out(strategy, TaskSearch(TASK, "double"))
+    step = next(step for step in memory.steps if step.step is Step.IDEA)
+    assert step.model == "openai:y"
