@@ -38,6 +38,19 @@ def missing_extra(error: ImportError) -> MissingExtraError | None:
     )
 
 
+def need_extra(extra: str) -> None:
+    """Say what is missing of an extra before anything begins that would fail for it later.
+
+    Raises:
+        MissingExtraError: one of its packages is not installed.
+    """
+    for module, wanted in _installs().items():
+        if wanted == f"kernelwright[{extra}]" and not _is_there(module):
+            found = missing_extra(ModuleNotFoundError(name=module))
+            assert found is not None
+            raise found
+
+
 def missing_modules() -> tuple[str, ...]:
     """Return the modules that every installation has and that are not installed here."""
     return tuple(sorted(m for m, by in _installs().items() if by is None and not _is_there(m)))
@@ -46,6 +59,8 @@ def missing_modules() -> tuple[str, ...]:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
     except ValueError:
         # What is imported as None, or has no specification.
         return sys.modules.get(module) is not None

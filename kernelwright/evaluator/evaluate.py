@@ -19,9 +19,13 @@ from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.stages.worker_pool import Turn, WorkerPool
 from kernelwright.evaluator.task import Task
+from kernelwright.extra import need_extra
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.executable import Array, Device
 from kernelwright.metal.kernel import Program
+
+# Workers and rare ops would miss its packages only in the middle of a verdict.
+need_extra("search")
 
 
 def evaluate(

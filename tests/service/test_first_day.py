@@ -172,7 +172,7 @@ def test_an_object_with_its_parameters_is_exported_and_nothing_is_overwritten(
     done = _run(*searched, "-q", "--candidates", "2")
     assert done.exit_code == 0, done.output
     # As the search's last lines say it: without the inputs, which the store knows.
-    command = ("export", f"{model}:block", "--store", store, "-o", str(folder), "--force")
+    command = ("export", f"{model}:block", "--store", store, "-o", str(folder))
     exported = _run(*command)
     assert exported.exit_code == 0, exported.output
     assert (folder / "block.py").read_text() == "mine = 1\n"

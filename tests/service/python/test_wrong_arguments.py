@@ -94,7 +94,7 @@ def test_a_wrong_argument_is_one_sentence(name: str) -> None:
             lambda: kw.export(rows, 5, inputs=TYPES),  # type: ignore[arg-type]
             "expected directory of export to be a text or a path, found 5",
         ),
-        (lambda: kw.export(rows, "x", name="a b"), "a name for the module such as 'softmax'"),
+        (lambda: kw.export(rows, "x", name="a b"), "expected a Python identifier as the name"),
         (lambda: kw.plan(rows, inputs=[np.array(["a"])]), "an array that MLX can hold"),
         (lambda: kw.plan(rows, inputs=["f32[4,8]", "f32[4]"]), "expected|argument"),
         (lambda: kw.plan(raises, inputs=TYPES), r"raised RuntimeError .*: boom \[/red\]$"),
