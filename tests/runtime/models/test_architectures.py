@@ -1,6 +1,5 @@
 """Models of mlx-lm decode as they did with kernels in the place of their parts."""
 
-from collections.abc import Iterator
 from typing import cast
 
 import mlx.core as mx
@@ -18,14 +17,6 @@ _SAMPLE = {
 }
 _CANNOT_RUN = frozenset({"bitnet", "muse_spark", "prism_hadamard_qwen35"})
 """Metal kernels of its own, or weights packed by another tool: nothing to compare with here."""
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 def _marked(architecture: Architecture) -> object:

@@ -1,7 +1,6 @@
 """Attention over a cache's whole buffers is attention over the keys that count."""
 
 import math
-from collections.abc import Iterator
 
 import mlx.core as mx
 import pytest
@@ -27,14 +26,6 @@ ATTENTION = CachedAttention(
     made_place=2,
     taken=0,
 )
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 class Lowering(KernelServer):

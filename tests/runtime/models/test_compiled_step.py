@@ -1,6 +1,5 @@
 """A decode step as one compiled function gives what its parts give, caches included."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import mlx.core as mx
@@ -17,14 +16,6 @@ from kernelwright.runtime.models.toggle import without_kernels
 from kernelwright.runtime.server import Service
 from tests.runtime.models.replaying import Replaying, decode
 from tests.runtime.models.test_first_use import CONFIG
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 class Lazy(Replaying):

@@ -1,7 +1,6 @@
 """Champions found elsewhere are tried on this machine before they serve anything."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -32,14 +31,6 @@ CONFIG: dict[str, object] = {
     "vocab_size": 128,
     "torch_dtype": "float32",
 }
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import copy
 import importlib
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,14 +33,6 @@ from tests.runtime.models.replaying import Replaying, decode, served_classes
 nn: Any = importlib.import_module("mlx.nn")
 """MLX exports its layers in a way that type checkers do not follow."""
 PROMPT = mx.array([5, 17, 42, 3, 9, 1])
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 def build(width: int = 64) -> llama.Model:

@@ -1,10 +1,9 @@
 """Kernels stay in a model only where its whole step is faster with them."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import mlx.core as mx
-import pytest
 
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
@@ -15,14 +14,6 @@ from kernelwright.runtime.models.site import site_of
 from kernelwright.runtime.models.target import build_model
 from tests.runtime.models.replaying import Replaying, decode, served_classes
 from tests.runtime.models.test_first_use import CONFIG
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 class Timed(Replaying):

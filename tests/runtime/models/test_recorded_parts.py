@@ -1,11 +1,10 @@
 """Compiled parts carry no node for derivatives, and differentiate all the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from threading import Thread
 
 import mlx.core as mx
-import pytest
 
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.stitch import RunRegion
@@ -17,14 +16,6 @@ from tests.runtime.models.replaying import Replaying
 from tests.runtime.models.test_first_use import CONFIG
 
 TOKENS = mx.array([[1, 2, 3, 4]])
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 class Opaque(Replaying):

@@ -1,6 +1,6 @@
 """States of Mamba and of gated deltas go in and out; mlx-lm's own kernels run where they can."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -31,14 +31,6 @@ from tests.runtime.models.replaying import Replaying, decode, served_classes
 Update = Callable[..., tuple[mx.array, mx.array]]
 SSM_UPDATE = cast("Update", ssm.ssm_update)
 DELTA_UPDATE = cast("Update", gated_delta.gated_delta_update)
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 def build(name: str) -> Module:

@@ -1,6 +1,6 @@
 """Rotary embeddings are computed in a layer's graph, or left to MLX where no kernel serves them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 import pytest
@@ -38,14 +38,6 @@ QWEN: dict[str, object] = {
     "max_position_embeddings": 1000,
     "tie_word_embeddings": True,
 }
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 def plans(model: Module) -> Sequence[object]:

@@ -1,7 +1,6 @@
 """A model's workload is recorded, shared, and searched for what pays."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import mlx.core as mx
@@ -32,14 +31,6 @@ CONFIG: dict[str, object] = {
     "rms_norm_eps": 1e-5,
     "vocab_size": 1100,
 }
-
-
-@pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 @pytest.fixture(scope="module")
