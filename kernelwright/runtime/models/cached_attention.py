@@ -20,7 +20,7 @@ from kernelwright.runtime.first_use import Offer
 from kernelwright.runtime.models.nest import Ref, leaves
 from kernelwright.runtime.models.recorded import OpaqueCall, Trace
 from kernelwright.runtime.models.rotary import counted
-from kernelwright.runtime.models.step_cache import GrowingCache, as_growing
+from kernelwright.runtime.models.step_cache import GrowingCache, as_growing, is_plain
 from kernelwright.runtime.models.trace import TRACING
 from kernelwright.runtime.server import KernelServer
 
@@ -204,12 +204,10 @@ class AttentionKernels:
 
     def answer(self, query: mx.array, cache: object) -> mx.array | None:
         """Attend to a cache that has taken the new token in; None where no kernel can."""
-        from mlx_lm.models.cache import KVCache
-
-        recorded = as_growing(cache)
-        if recorded is not None:
-            return self._recorded(query, recorded)
-        if type(cache) is not KVCache or cache.keys is None:
+        if not is_plain(cache):
+            recorded = as_growing(cache)
+            return None if recorded is None else self._recorded(query, recorded)
+        if cache.keys is None:
             return None
         keys, values, count = cache.keys, cache.values, cache.offset
         assert values is not None
@@ -237,12 +235,8 @@ class AttentionKernels:
 
 def capacities(value: object) -> list[int]:
     """List the lengths of the buffers of plain caches among a call's arguments."""
-    from mlx_lm.models.cache import KVCache
-
     found = {
-        leaf.keys.shape[2]
-        for leaf in leaves(value)
-        if type(leaf) is KVCache and leaf.keys is not None
+        leaf.keys.shape[2] for leaf in leaves(value) if is_plain(leaf) and leaf.keys is not None
     }
     return sorted(found)
 
@@ -252,13 +246,7 @@ Fetched = tuple[mx.array, mx.array]
 
 def append(cache: object, keys: mx.array, values: mx.array) -> Fetched | None:
     """Let a cache take keys and values in; None where what it holds was not fetched for that."""
-    from mlx_lm.models.cache import KVCache
-
-    recorded = as_growing(cache)
-    if recorded is not None:
-        recorded.take(keys, values)
-        return None
-    if type(cache) is KVCache and cache.keys is not None:
+    if is_plain(cache) and cache.keys is not None:
         before, after = cache.offset, cache.offset + keys.shape[2]
         if after <= cache.keys.shape[2]:
             cache.offset = after
@@ -266,6 +254,9 @@ def append(cache: object, keys: mx.array, values: mx.array) -> Fetched | None:
             assert cache.values is not None
             cache.values[..., before:after, :] = values
             return None
+    if (recorded := as_growing(cache)) is not None:
+        recorded.take(keys, values)
+        return None
     fetched: Fetched = cache.update_and_fetch(keys, values)  # type: ignore[attr-defined]
     return fetched
 

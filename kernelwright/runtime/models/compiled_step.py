@@ -171,8 +171,10 @@ class CompiledStep:
 
     def _run(self, arrays: Sequence[mx.array]) -> list[mx.array]:
         """Run the step in a copy of the model that holds the arrays given."""
-        given = iter(arrays[: len(arrays) - len(self._held)])
-        counts = arrays[len(arrays) - len(self._held) - 2 :][:2]
+        first = len(arrays) - len(self._held)
+        given, parameters = iter(arrays[:first]), iter(arrays[first:])
+        # The last arguments, where there is a cache that counts.
+        counts = arrays[first - 2 : first]
         caches: list[Callable[[], Sequence[mx.array]]] = []
 
         def stand_in(leaf: object) -> object:
@@ -190,7 +192,7 @@ class CompiledStep:
             return leaf.value
 
         args, kwargs = cast("Call", map_leaves(self._call.template, stand_in))
-        shadow = make_shadow(self._model, iter(arrays[len(arrays) - len(self._held) :]), self)
+        shadow = make_shadow(self._model, parameters, self)
         is_recorded = getattr(self._recording, "is_on", False)
         self._recording.runs = {}
         for one in self._answers if is_recorded else self._derived:

@@ -65,25 +65,31 @@ class Site:
     def add(self, call: SeenCall, passed: frozenset[object], run: Run) -> None:
         """Answer calls like one from now on; it hands on the arrays of the arguments `passed`."""
         with self._lock:
-            if self.epoch != self.owner.epoch:
-                self.routes.clear()
-                self.epoch, self.passed = self.owner.epoch, None
+            self._renew()
             if self.passed is None:
                 self.passed = passed
             elif self.passed != passed:
                 self.routes.clear()
                 self.passed &= passed
-            self.routes[call.method, call_key(call.args, call.kwargs, self.passed)] = run
-            while len(self.routes) > MOST_ROUTES:
-                self.routes.popitem(last=False)
+            self._keep((call.method, call_key(call.args, call.kwargs, self.passed)), run)
 
     def put(self, name: tuple[str, Key], run: Run) -> None:
         """Answer calls of a method and a key from now on."""
         with self._lock:
-            if self.epoch != self.owner.epoch:
-                self.routes.clear()
-                self.epoch, self.passed = self.owner.epoch, frozenset()
-            self.routes[name] = run
+            self._renew()
+            self.passed = self.passed or frozenset()
+            self._keep(name, run)
+
+    def _renew(self) -> None:
+        """Forget routes of another structure."""
+        if self.epoch != self.owner.epoch:
+            self.routes.clear()
+            self.epoch, self.passed = self.owner.epoch, None
+
+    def _keep(self, name: tuple[str, Key], run: Run) -> None:
+        self.routes[name] = run
+        while len(self.routes) > MOST_ROUTES:
+            self.routes.popitem(last=False)
 
     def find(
         self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]

@@ -6,7 +6,7 @@ enters as an array, and a token is put in by an index.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeGuard
 
 import mlx.core as mx
 
@@ -15,7 +15,7 @@ from kernelwright.runtime.models.recurrent import kept_arrays
 from kernelwright.runtime.models.recurrent import kind as kept_class
 
 if TYPE_CHECKING:
-    from mlx_lm.models.cache import ArraysCache
+    from mlx_lm.models.cache import ArraysCache, KVCache
 
 
 class GrowingCache(Protocol):
@@ -34,8 +34,7 @@ class GrowingCache(Protocol):
 
 
 @cache
-def plain_class() -> type:
-    """Return mlx-lm's class of plain caches."""
+def _plain_class() -> type:
     from mlx_lm.models.cache import KVCache
 
     return KVCache
@@ -43,7 +42,7 @@ def plain_class() -> type:
 
 @cache
 def _growing_class() -> type[GrowingCache]:
-    class StepCache(plain_class()):  # type: ignore[misc]
+    class StepCache(_plain_class()):  # type: ignore[misc]
         """A plain cache to the model's code, whatever class that asks for."""
 
         def __init__(
@@ -85,9 +84,9 @@ def as_growing(value: object) -> GrowingCache | None:
     return value if type(value) is _growing_class() else None
 
 
-def is_plain(value: object) -> bool:
-    """Say whether a value is mlx-lm's plain cache."""
-    return type(value) is plain_class()
+def is_plain(value: object) -> "TypeGuard[KVCache]":
+    """Say whether a value is mlx-lm's plain cache, of exactly that class."""
+    return type(value) is _plain_class()
 
 
 def is_kept(value: object) -> bool:
