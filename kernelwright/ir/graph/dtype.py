@@ -1,6 +1,7 @@
 """The element types of MLX arrays, with the names by which people and NumPy call them."""
 
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kernelwright.errors import InputError
@@ -50,10 +51,7 @@ class Dtype(StrEnum):
     @property
     def numpy(self) -> "np.dtype":
         """The NumPy dtype with the same bytes; bfloat16 comes from `ml_dtypes`."""
-        import ml_dtypes
-        import numpy as np
-
-        return np.dtype(ml_dtypes.bfloat16) if self is Dtype.BFLOAT16 else np.dtype(self.value)
+        return _numpy_of(self)
 
     @property
     def itemsize(self) -> int:
@@ -79,6 +77,14 @@ class Dtype(StrEnum):
     def epsilon(self) -> float:
         """The distance from 1 to the next larger value, 0 for exact types."""
         return _EPSILON.get(self, 0.0)
+
+
+@cache
+def _numpy_of(dtype: Dtype) -> "np.dtype":
+    import ml_dtypes
+    import numpy as np
+
+    return np.dtype(ml_dtypes.bfloat16 if dtype is Dtype.BFLOAT16 else dtype.value)
 
 
 _SHORT = {
