@@ -72,7 +72,7 @@ class RepairThenWrite:
 
     def next(self, search: TaskSearch) -> list[Proposal] | Done:
         """Return the next batch."""
-        room = self._spec.candidates_per_task - len(search.proposals())
+        room = self._room(search)
         if room <= 0:
             return Done(
                 f"{counted(len(search.proposals()), 'candidate')} tried, as many as asked for"
@@ -97,7 +97,10 @@ class RepairThenWrite:
 
     def is_spent(self, search: TaskSearch) -> bool:
         """Say whether a task has had every candidate that it may have."""
-        return len(search.proposals()) >= self._spec.candidates_per_task
+        return self._room(search) <= 0
+
+    def _room(self, search: TaskSearch) -> int:
+        return self._spec.candidates_per_task - len(search.proposals())
 
     def _recalled(self, search: TaskSearch) -> list[Proposal]:
         """Return what was tuned before, at the beginning; the coder goes on from there."""

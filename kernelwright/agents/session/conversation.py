@@ -81,7 +81,9 @@ class Conversations:
     ) -> Answer[Shape]:
         """Hold one conversation; see `ChatModel.ask`."""
         return await self._first(
-            lambda exchange: _converse(exchange, prompt, shape, purpose, accept), purpose.model
+            lambda exchange: _converse(exchange, prompt, shape, purpose, accept),
+            purpose.model,
+            gave_up=set(),
         )
 
     async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
@@ -89,7 +91,7 @@ class Conversations:
         return await self._first(
             lambda exchange: _next_turn(exchange, prompt, purpose),
             purpose.model,
-            self._gave_up[purpose],
+            gave_up=self._gave_up[purpose],
         )
 
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
@@ -98,17 +100,13 @@ class Conversations:
         return max(records, key=len)
 
     async def _first(
-        self,
-        ask: Callable[[Exchange], Awaitable[_Result]],
-        model: str,
-        gave_up: set[str] | None = None,
+        self, ask: Callable[[Exchange], Awaitable[_Result]], model: str, *, gave_up: set[str]
     ) -> _Result:
         """Return what the first exchange gives that gives anything; `model` is asked before all.
 
         A cheaper model may still fit caps that a dear one's call could exceed. Who `gave_up` comes
         last, and whoever gives no usable reply is put there.
         """
-        gave_up = set() if gave_up is None else gave_up
         failures: list[ModelError | BudgetError] = []
 
         def place(exchange: Exchange) -> tuple[bool, bool]:

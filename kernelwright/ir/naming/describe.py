@@ -78,7 +78,7 @@ def _signature(graph: Graph) -> str:
 def _line(graph: Graph, node: Node, names: dict[ValueId, str]) -> str:
     made = ", ".join(names[v] for v in node.outputs)
     arguments = [names[v] for v in node.inputs]
-    arguments += [f"{key}={_shown(value)}" for key, value in node.attributes]
+    arguments += [f"{key}={attribute_text(value)}" for key, value in node.attributes]
     types = ", ".join(str(graph.types[v]) for v in node.outputs)
     return f"{made} = {node.op}({', '.join(arguments)})  {types}"
 
@@ -101,9 +101,10 @@ def _number(constant: Constant) -> str:
     return str(value.item())
 
 
-def _shown(value: Attribute) -> str:
+def attribute_text(value: Attribute, comma: str = ",") -> str:
+    """Write what an op's attribute holds: a dtype in short, several values in brackets."""
     if isinstance(value, Dtype):
         return value.short
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"({','.join(_shown(item) for item in value)})"
+        return f"({comma.join(attribute_text(item, comma) for item in value)})"
     return str(value)

@@ -10,9 +10,9 @@ from kernelwright.agents.roles.text.prompt import render
 from kernelwright.agents.session.tools.report import chip_of
 from kernelwright.evaluator.speed.prediction import predict_baselines
 from kernelwright.evaluator.task import Task, Tolerance
-from kernelwright.ir.graph import Attribute, Graph
+from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.naming.describe import value_names
+from kernelwright.ir.naming.describe import attribute_text, value_names
 from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
@@ -77,7 +77,7 @@ def node_table(graph: Graph) -> str:
         note += ", copies" if kind is Kind.VIEW and not is_free else ""
         note += ", stays" if kind is Kind.BARRIER else ""
         note += ", output" if outputs.intersection(node.outputs) else ""
-        read += "".join(f", {key}={_shown(value)}" for key, value in node.attributes)
+        read += "".join(f", {key}={attribute_text(value, ', ')}" for key, value in node.attributes)
         lines.append(f"{index}: {made} = {node.op}({read})  {note}")
     kept = _within(lines, _LONGEST_TABLE)
     listed = min(len(graph.nodes), _MOST_NODES) - (len(lines) - len(kept))
@@ -123,14 +123,6 @@ def _within(lines: Sequence[str], most_bytes: int) -> list[str]:
             break
         kept.append(line)
     return kept
-
-
-def _shown(value: Attribute) -> str:
-    if isinstance(value, Dtype):
-        return value.short
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"({', '.join(_shown(item) for item in value)})"
-    return str(value)
 
 
 def pattern_table(graph: Graph) -> str:
