@@ -16,6 +16,7 @@ from types import CodeType, ModuleType
 import mlx.core as mx
 
 from kernelwright.runtime.code_names import _MISSING, _attribute, _has, _slot_names
+from kernelwright.runtime.enumeration import _enumerations_of, _with_own_members
 from kernelwright.runtime.reads import _Unchanged
 
 
@@ -394,16 +395,19 @@ class _Variant:
 
 
 def _binding(function: Callable) -> Callable[[tuple, dict], tuple[tuple, dict]]:
-    """Return what puts arguments in the order of the parameters, and adds the defaults."""
+    """Return what puts arguments in the order of the parameters, and adds the defaults.
+
+    Members of an enumeration are those of the function's module.
+    """
     if type(function).__module__ == "mlx.core":
         # What mx.grad, mx.vmap and their like return tells arguments by how they are passed.
         return lambda args, kwargs: (args, kwargs)
-    signature = inspect.signature(function)
+    signature, enumerations = inspect.signature(function), _enumerations_of(function)
 
     def bound(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
-        return given.args, given.kwargs
+        return _with_own_members((given.args, given.kwargs), enumerations)
 
     return bound
 
@@ -425,7 +429,7 @@ def _with_kernels(
         passed: the object whose method it is, and classes of arguments.
     """
     is_unchanged = _Unchanged(function, names, passed)
-    bound = _binding(function)
+    bound, enumerations = _binding(function), _enumerations_of(function)
 
     def serving(call: _Call) -> _Variant | None:
         found = [v for v in variants.get(call.key, ()) if v.suits(call)]
@@ -438,6 +442,8 @@ def _with_kernels(
 
     @functools.wraps(function)
     def dispatching(*args: object, **kwargs: object) -> object:
+        if enumerations:
+            args, kwargs = _with_own_members((args, kwargs), enumerations)
         if not _runs_metal():
             return function(*args, **kwargs)
         try:
