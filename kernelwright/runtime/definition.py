@@ -89,7 +89,7 @@ def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -
     ]
     return (
         _text_of(codes[0]) == _text_of(codes[1])
-        and _name_alike_classes(one, other, depth, within)
+        and _enclose_alikes(one, other, depth, within)
         and _are_alike(one.__defaults__, other.__defaults__, depth + 1, within)
         and one.__kwdefaults__ == other.__kwdefaults__
         and all(_are_alike(a, b, depth + 1, within) for a, b in held)
@@ -101,10 +101,10 @@ def _fields_with_defaults(kind: type) -> tuple:
     return getattr(kind, "_fields", ()), *getattr(kind, "_field_defaults", {}).items()
 
 
-def _name_alike_classes(
+def _enclose_alikes(
     one: types.FunctionType, other: types.FunctionType, depth: int, within: tuple
 ) -> bool:
-    """Say whether all that two functions enclose are classes that say the same."""
+    """Say whether all that two functions enclose is the same, or are classes that say the same."""
     if one.__code__.co_freevars != other.__code__.co_freevars:
         return False
     held = [
@@ -115,7 +115,10 @@ def _name_alike_classes(
         # Python's own, for `super()`.
         if name != "__class__"
     ]
-    return all(isinstance(a, type) and _are_alike(a, b, depth + 1, within) for a, b in held)
+    # The very same is what a dataclass encloses for a field's default factory.
+    return all(
+        a is b or (isinstance(a, type) and _are_alike(a, b, depth + 1, within)) for a, b in held
+    )
 
 
 def _is_the_users_code(function: types.FunctionType) -> bool:

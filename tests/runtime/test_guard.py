@@ -445,6 +445,27 @@ class Longer(namedtuple("Longer", "mean {field}")):
 """
 
 
+_STATE = """
+from dataclasses import dataclass, field
+
+@dataclass
+class State:
+    step: int = 0
+    extras: object = field(default_factory={factory})
+    names: list = field(default_factory=list)
+"""
+
+
+def test_dataclasses_whose_fields_have_factories_are_alike() -> None:
+    def made(factory: str) -> object:
+        space: dict[str, object] = {"__name__": "a_test"}
+        exec(_STATE.format(factory=factory), space)
+        return space["State"]
+
+    assert _are_alike(made("dict"), made("dict"))
+    assert not _are_alike(made("dict"), made("set"))
+
+
 def test_named_tuples_that_say_the_same_are_alike() -> None:
     def made(**changed: object) -> dict[str, object]:
         given = {"count": 1, "factor": 2, "field": "count", **changed}
