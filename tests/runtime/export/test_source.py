@@ -164,3 +164,32 @@ def test_an_object_of_a_librarys_class_comes_with_its_statement(
     assert source.blocks == [lines[1]]
     assert not source.stated
     del sys.modules["stackednet"]
+
+
+_DECORATED = """
+import mlx.core as mx
+
+def gated(function):
+    def wrap(x, *args, **kwargs):
+        return function(x, *args, **kwargs) * mx.sigmoid(x)
+    return wrap
+
+@gated
+def centered(x, factor=2.0):
+    return (x - x.mean()) * factor
+
+also = centered
+"""
+
+
+@pytest.mark.parametrize("name", ["centered", "also"])
+def test_a_decorator_need_not_wrap_as_functools_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "decorating.py").write_text(_DECORATED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    user = importlib.import_module("decorating")
+    run = _run_alone(carry(getattr(user, name), name))[name]
+    given = mx.array([0.5, 2.0, 1.0])
+    assert mx.array_equal(run(given, factor=3.0), user.centered(given, factor=3.0)).item()  # type: ignore[operator]
+    del sys.modules["decorating"]

@@ -228,6 +228,8 @@ class _Carrier:
     def _function(self, name: str, value: object, space: Mapping[str, object]) -> None:
         """Carry a function by its definition, or by the expression that made it."""
         own = getattr(value, "__name__", name)
+        if own != name and self._decorated(name, value):
+            return
         is_made = transformation_of(value) is not None
         if own != "<lambda>" and not is_made and is_python(value) and has_source(value):
             self._definition(own, value)
@@ -250,6 +252,19 @@ class _Carrier:
             self._found.blocks.append(f"{name} = {_renamed(text, names)}")
         else:
             self._stated(name, value)
+
+    def _decorated(self, name: str, value: object) -> bool:
+        """Carry what a decorator made of a definition at the top, if it is called otherwise."""
+        for space in holders_of(value):
+            found = next(key for key, v in space.items() if v is value)
+            statement = find_statement(space, found)
+            if statement is None or not isinstance(statement.node, ast.FunctionDef):
+                continue
+            if self._by_statement(found, value, space):
+                if found != name and self._claim(name, value):
+                    self._found.blocks.append(f"{name} = {found}")
+                return True
+        return False
 
     def _transformed(self, name: str, value: object) -> None:
         """Carry what MLX made of a function, where it shows with which arguments."""
