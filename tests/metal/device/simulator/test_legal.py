@@ -147,6 +147,10 @@ _BODIES: dict[str, tuple[str, Callable[[Floats, Floats], Floats | float]]] = {
         "y[i] = shifted(x[i]) + shifted(x[i], {1});",
         lambda x, i: 2 * x + 1,
     ),
+    "constant packed vectors": (
+        "y[i] = corners[i % 2].z + x[i] * corners[1][0];",
+        lambda x, i: np.where(i % 2, 6, 3) + 4 * x,
+    ),
     "every form of threadgroup variable": (
         """
             threadgroup vec<float, 4> s[1 << 4], t; alignas(16) threadgroup half h[64];
@@ -167,6 +171,7 @@ float d2(float a) { return a * a; }
 struct S { float a; float b; };
 constant float table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 constant float grid[2][2] = {{1, 2}, {3, 4}};
+constant packed_float3 corners[2] = {packed_float3(1, 2, 3), {4, 5, 6}};
 constant S ss[2] = {{3, 4}, {5, 6}};
 """
 
