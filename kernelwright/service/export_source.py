@@ -150,7 +150,8 @@ def target_of(
     calls = [ExampleCall(s.inputs, s.keywords) for s in subjects]
     # A function of the same name elsewhere has other tasks, whose kernels are not found here.
     calls += [call for inputs in searched if (call := _resized(first, inputs)) is not None]
-    is_method = isinstance(first.function, MethodType)
+    function = first.function
+    is_method = isinstance(function, MethodType) and not isinstance(function.__self__, type)
     owner = _module_name(name.rpartition(".")[0] if is_method else name)
     module = _module_name(name.removesuffix(".__call__"))
     return FunctionTarget(

@@ -193,3 +193,36 @@ def test_a_decorator_need_not_wrap_as_functools_does(
     given = mx.array([0.5, 2.0, 1.0])
     assert mx.array_equal(run(given, factor=3.0), user.centered(given, factor=3.0)).item()  # type: ignore[operator]
     del sys.modules["decorating"]
+
+
+_CLASS_METHODS = """
+import mlx.core as mx
+
+class Codec:
+    GAIN = 2.0
+
+    @classmethod
+    def encode(cls, x, low=-1.0):
+        return (x - low) * cls.GAIN
+
+class Loud(Codec):
+    GAIN = 8.0
+
+quiet = Codec()
+"""
+
+
+@pytest.mark.parametrize("owner", ["Codec", "Loud", "quiet"])
+def test_a_class_method_comes_with_its_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    (tmp_path / "classmethods.py").write_text(_CLASS_METHODS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    user = importlib.import_module("classmethods")
+    method = getattr(user, owner).encode
+    source = carry(method, "encode")
+    assert source.attributes == ()
+    given = mx.array([0.5, 2.0, 1.0])
+    run = _run_alone(source)["encode"]
+    assert mx.array_equal(run(given, low=0.0), method(given, low=0.0)).item()  # type: ignore[operator]
+    del sys.modules["classmethods"]

@@ -6,7 +6,7 @@ import symtable
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TypeGuard
 
 from kernelwright.runtime.code_names import _has
@@ -138,6 +138,11 @@ def is_defined_as(value: FunctionType | type, name: str) -> bool:
     """Say whether a definition gives a function or class this name; a namedtuple has none."""
     is_one = not _has(value, "__wrapped__") if is_python(value) else has_source(value)
     return value.__name__ == name and is_one
+
+
+def is_class_method(value: object) -> TypeGuard[MethodType]:
+    """Say whether a method is bound to a class and not to an object."""
+    return isinstance(value, MethodType) and isinstance(value.__self__, type)
 
 
 def is_an_object(value: object) -> bool:

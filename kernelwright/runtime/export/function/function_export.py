@@ -22,6 +22,7 @@ from kernelwright.runtime.export.function.alone import (
     check_same_state,
     seen,
 )
+from kernelwright.runtime.export.function.carried_names import is_class_method
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.module_file import files_of, imported
 from kernelwright.runtime.export.function.pure_call import check_pure
@@ -157,7 +158,7 @@ class _Name:
 
 def _named(function: Callable[..., object], name: str, own: str) -> _Name:
     """Tell a method that has a name of its own from the object that it is a method of."""
-    if not isinstance(function, MethodType) or own != name:
+    if not isinstance(function, MethodType) or is_class_method(function) or own != name:
         return _Name(name, own)
     owner = function.__self__
     spaces = [sys.modules.get(kind) for kind in (type(owner).__module__, "__main__")]

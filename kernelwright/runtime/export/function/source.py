@@ -26,6 +26,7 @@ from kernelwright.runtime.export.function.carried_names import (
     holders_of,
     import_line,
     is_an_object,
+    is_class_method,
     is_defined_as,
     is_library,
     is_python,
@@ -166,10 +167,10 @@ class _Carrier:
 
     def carry(self, function: Callable[..., object], arguments: Sequence[object]) -> CarriedSource:
         name = self._found.name
-        if isinstance(function, MethodType):
+        if is_class_method(function):
+            self._class_method(name, function)
+        elif isinstance(function, MethodType):
             owner = function.__self__
-            if inspect.isclass(owner):
-                raise NotPortableError("it is a class method; make it a static method")
             self._found.attributes = (function.__func__.__name__,)
             self._object(name, owner, namespace_of(type(owner)))
         elif inspect.isclass(function):
@@ -183,6 +184,14 @@ class _Carrier:
             with suppress(NotPortableError):
                 self._name(kind.__name__, kind, namespace_of(kind))
         return self._found
+
+    def _class_method(self, name: str, value: MethodType) -> None:
+        """Carry a method with the class that it is bound to, as a function of the module."""
+        owner = value.__self__
+        assert isinstance(owner, type)
+        called = self._called(owner.__name__, owner, namespace_of(owner))
+        self._claim(name, value)
+        self._found.blocks.append(f"{name} = {called}.{value.__name__}")
 
     def _object(self, name: str, value: object, namespace: Mapping[str, object]) -> None:
         """Carry the statement that made an object; it stands where its class or its name does."""
