@@ -52,12 +52,13 @@ class AnthropicClient(SdkClient):
         try:
             async with asyncio.timeout(limits.total_s):
                 await self._exchange(request, limits, gathered)
+            reply = gathered.reply(self.name, is_record=shape is not None)
         except anthropic.APIStatusError as e:
             fault = self._status_fault(e, request.in_use)
         except (anthropic.AnthropicError, *BROKEN) as e:
             fault = self._broken(e)
         else:
-            return with_estimate(gathered.reply(self.name, is_record=shape is not None), prompt)
+            return with_estimate(reply, prompt)
         fault.usage = gathered.usage if gathered.has_begun else None
         # Not chained: an SDK's exception carries the request, and that carries the key.
         raise fault from None

@@ -34,8 +34,8 @@ class GatheredMessage:
     def take(self, message: Message) -> None:
         """Take in a reply that comes as a whole."""
         self.has_begun = self.is_complete = True
-        self._report(message.usage)
-        self.stop_reason = message.stop_reason
+        self._report(message, is_whole=True)
+        self._stop(message)
         for index, block in enumerate(message.content):
             self._blocks[index] = block.model_dump(exclude_none=True, warnings=False)
             if block.type == "tool_use":
@@ -45,7 +45,7 @@ class GatheredMessage:
         """Take in an event of the stream."""
         if event.type == "message_start":
             self.has_begun = True
-            self._report(event.message.usage)
+            self._report(event.message, is_whole=False)
         elif event.type == "content_block_start":
             self._blocks[event.index] = event.content_block.model_dump(
                 exclude_none=True, warnings=False
@@ -53,14 +53,24 @@ class GatheredMessage:
         elif event.type == "content_block_delta":
             self._grow(event.index, event.delta)
         elif event.type == "message_delta":
-            self.stop_reason = event.delta.stop_reason
-            self._report(event.usage)
+            self._stop(event.delta)
+            self._report(event, is_whole=True)
         elif event.type == "message_stop":
             self.is_complete = True
 
-    def _report(self, usage: BaseModel) -> None:
-        """Take in counts: they grow with the reply, so a smaller one corrects nothing."""
-        for name, value in usage.model_dump(exclude_none=True, warnings=False).items():
+    def _stop(self, holder: BaseModel) -> None:
+        reason = _field(holder, "stop_reason")
+        self.stop_reason = reason if isinstance(reason, str) else self.stop_reason
+
+    def _report(self, holder: BaseModel, *, is_whole: bool) -> None:
+        """Take in counts: they grow with the reply, so a smaller one corrects nothing.
+
+        Where a reply begins, its output is not counted yet.
+        """
+        usage = _field(holder, "usage")
+        for name, value in (usage if isinstance(usage, dict) else {}).items():
+            if name == "output_tokens" and not is_whole:
+                continue
             known = count(self._reported.get(name))
             if known is None or (count(value) or 0) > known:
                 self._reported[name] = value
@@ -151,9 +161,15 @@ _STOPS: dict[str, Stop] = {
 }
 
 
+def _field(holder: BaseModel, name: str) -> object:
+    """Return a field that other servers than Anthropic's leave out, which the SDK allows."""
+    told: object = holder.model_dump(include={name}, exclude_none=True, warnings=False).get(name)
+    return told
+
+
 def _usage(reported: Mapping[str, object]) -> Usage:
     read, output = count(reported.get("input_tokens")), count(reported.get("output_tokens"))
-    if read is None or output is None:
+    if read is None:
         return UNREPORTED
     written = count(reported.get("cache_creation_input_tokens")) or 0
     by_time = _counts(reported.get("cache_creation"))
@@ -162,11 +178,12 @@ def _usage(reported: Mapping[str, object]) -> Usage:
     thinking = _counts(reported.get("output_tokens_details")).get("thinking_tokens", 0)
     return Usage(
         input_tokens=read,
-        output_tokens=output,
+        output_tokens=output or 0,
         cache_read_tokens=count(reported.get("cache_read_input_tokens")) or 0,
         cache_write_tokens=max(written - for_an_hour, for_minutes),
         hour_write_tokens=for_an_hour,
-        reasoning_tokens=min(thinking, output),
+        reasoning_tokens=min(thinking, output or 0),
+        is_estimate=output is None,
     )
 
 

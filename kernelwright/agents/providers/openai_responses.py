@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import cast
 
 from openai.types.responses import (
@@ -9,6 +10,7 @@ from openai.types.responses import (
     Response,
     ResponseInputItemParam,
     ResponseOutputItem,
+    ResponseReasoningItem,
     ResponseStreamEvent,
     ResponseUsage,
 )
@@ -16,6 +18,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 from openai.types.responses.response_format_text_json_schema_config_param import (
     ResponseFormatTextJSONSchemaConfigParam,
 )
+from openai.types.responses.response_reasoning_item import Content, Summary
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 from openai.types.shared_params import Reasoning
 
@@ -260,9 +263,14 @@ def _refusal(output: list[ResponseOutputItem]) -> str:
 
 
 def _reasoning_text(output: list[ResponseOutputItem]) -> str:
-    return "\n\n".join(
-        part.text for item in output if item.type == "reasoning" for part in item.summary
-    )
+    thoughts = (item for item in output if item.type == "reasoning")
+    return "\n\n".join(part.text for item in thoughts for part in _thought_parts(item))
+
+
+def _thought_parts(item: ResponseReasoningItem) -> Sequence[Summary | Content]:
+    # Servers of open models send the thoughts themselves, and may leave the summary out.
+    summary: Sequence[Summary] | None = getattr(item, "summary", None)
+    return summary or item.content or ()
 
 
 def _native(output: list[ResponseOutputItem]) -> str:
