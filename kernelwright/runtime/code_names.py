@@ -3,6 +3,7 @@
 # The text is read by people who have no use for generic arguments and casts.
 # mypy: ignore-errors
 
+import contextlib
 import dis
 import functools
 import sys
@@ -25,6 +26,22 @@ def _slot_names(kind: type) -> tuple[str, ...]:
     found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
     names = [name for slots in found for name in ((slots,) if isinstance(slots, str) else slots)]
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+
+
+@functools.cache
+def _cached_properties(kind: type) -> tuple[str, ...]:
+    """List what objects of a class keep once it was read."""
+    held = {name: v for base in reversed(kind.__mro__) for name, v in vars(base).items()}
+    return tuple(n for n, v in held.items() if isinstance(v, functools.cached_property))
+
+
+def _compute_cached(value: object, names: frozenset[str]) -> None:
+    """Compute the cached properties of an object that are read, so that it is as after a call."""
+    for name in _cached_properties(type(value)):
+        if name in names:
+            # What cannot be computed is for the line that reads it to tell.
+            with contextlib.suppress(Exception):
+                getattr(value, name)
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from kernelwright.runtime.code_names import (
     _MISSING,
     _PLAIN,
     _attribute,
+    _compute_cached,
     _globals_in,
     _has,
     _is_from_the_users,
@@ -309,6 +310,8 @@ class _Walk:
         if not self._is_passed:
             self._watch("attr", value, "__class__", kind)
         self._class(kind)
+        if self._is_given:
+            _compute_cached(value, self.names)
         fields = getattr(value, "__dict__", None)
         if isinstance(fields, dict):
             self._items(fields, True)

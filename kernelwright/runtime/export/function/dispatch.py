@@ -15,7 +15,13 @@ from types import CodeType, ModuleType
 
 import mlx.core as mx
 
-from kernelwright.runtime.code_names import _MISSING, _attribute, _has, _slot_names
+from kernelwright.runtime.code_names import (
+    _MISSING,
+    _attribute,
+    _compute_cached,
+    _has,
+    _slot_names,
+)
 from kernelwright.runtime.enumeration import _enumerations_of, _with_own_members
 from kernelwright.runtime.reads import _Unchanged
 
@@ -116,6 +122,7 @@ class _Call:
                 is_object = isinstance(value, dict) and type(value) is not dict
                 self._inside(value, path, is_object)
             self._of_the_class(type(value))
+            _compute_cached(value, self.names or frozenset())
             slots = _slot_names(type(value))
             if slots:
                 self._inside(_Slots(value, slots), path, True)
