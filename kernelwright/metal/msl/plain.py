@@ -31,7 +31,10 @@ def plain_text(brackets: Brackets, macros: Macros) -> bytes:
         if place < skipped or place in brackets.superseded:
             continue
         if token.kind is TokenKind.IDENTIFIER:
-            if word == "_Pragma" or _is_statement_macro(code, partner, place, macros.calls):
+            if word == "__attribute__" and place + 1 in partner:
+                # The grammar takes one in few of the places where clang does.
+                word, skipped = "", partner[place + 1] + 1
+            elif word == "_Pragma" or _is_statement_macro(code, partner, place, macros.calls):
                 skipped = partner[place + 1] + 1 if place + 1 in partner else place + 1
                 word = "" if word == "_Pragma" else ";"
             else:

@@ -7,21 +7,14 @@ from itertools import pairwise
 
 from kernelwright.errors import InputError
 from kernelwright.metal.extent import evaluate
+from kernelwright.metal.msl.aggregate import idle_constructors
 from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
 from kernelwright.metal.msl.macro import Macros
 from kernelwright.metal.msl.qualifier import idle_qualifiers
-from kernelwright.metal.msl.signature import (
-    Parameter,
-    read_parameters,
-)
-from kernelwright.metal.msl.structure import (
-    Function,
-    Instantiation,
-    Structure,
-    Variable,
-)
+from kernelwright.metal.msl.signature import Parameter, read_parameters
+from kernelwright.metal.msl.structure import Function, Instantiation, Structure, Variable
 from kernelwright.metal.msl.swizzle import swizzle_assignments
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 from kernelwright.metal.msl.unset import unset_declarators
@@ -213,7 +206,11 @@ class _Rewriter:
         macros = _object_macros(self.tokens)
         waiting = waiting_functions(structure)
         self.binding_attributes(structure)
+        idle = {f.start for f in idle_constructors(structure)}
         for function in structure.functions:
+            if function.start in idle:
+                self.drop(structure, range(function.start, function.end + 1))
+                continue
             self.array_parameters(structure, function)
             if is_kernel(structure, function):
                 self.kernel(structure, function, macros, waiting)
@@ -419,15 +416,16 @@ class _Rewriter:
         scope = structure.text(first, found.name_at - 1) if first < found.name_at else ""
         name = structure.code[found.name_at]
         head = f"KW_INSTANTIATE_IN({scope}, " if scope else "KW_INSTANTIATE("
-        arguments = range(begin + 1, end)
-        for index in range(found.start, found.end + 1):
-            if index == found.name_at or index in arguments:
-                continue
-            token = structure.code[index]
-            self.editor.replace(token.offset, token.text, "")
+        kept = (found.name_at, *range(begin + 1, end))
+        self.drop(structure, (i for i in range(found.start, found.end + 1) if i not in kept))
         self.editor.insert(structure.code[found.start].offset, f"{head}{host}, ")
         self.editor.insert(name.end, ", " if begin + 1 < end else "")
         self.editor.insert(structure.code[end].offset, ")")
+
+    def drop(self, structure: Structure, places: Iterable[int]) -> None:
+        """Take tokens away."""
+        for token in map(structure.code.__getitem__, places):
+            self.editor.replace(token.offset, token.text, "")
 
     def is_defined(self, structure: Structure, index: int) -> None:
         """Write `is_function_constant_defined(x)` as the constant that says so."""

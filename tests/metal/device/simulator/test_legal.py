@@ -151,6 +151,21 @@ _BODIES: dict[str, tuple[str, Callable[[Floats, Floats], Floats | float]]] = {
         "y[i] = corners[i % 2].z + x[i] * corners[1][0];",
         lambda x, i: np.where(i % 2, 6, 3) + 4 * x,
     ),
+    "a list for a class with a defaulted constructor": (
+        """
+            threadgroup Ranked<float> s[64]; s[i] = Ranked<float>{i, x[i]};
+            Ranked<float> worst = numeric_limits<Ranked<float>>::lowest();
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            y[i] = s[63 - i].value + worst.at + Pair{1, 2}.b;""",
+        lambda x, i: 64 - i + 7 + 2,
+    ),
+    "an attribute behind a declarator": (
+        """
+            threadgroup float s[64] __attribute__((aligned(16))); s[i] = x[i];
+            float own[2] __attribute__((aligned(8))) = {x[i], 1}; int k __attribute__((unused)) = 0;
+            threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[63 - i] + own[1];""",
+        lambda x, i: 64 - i + 1,
+    ),
     "every form of threadgroup variable": (
         """
             threadgroup vec<float, 4> s[1 << 4], t; alignas(16) threadgroup half h[64];
@@ -169,6 +184,14 @@ struct Offset { float by = 0; };
 float shifted(float a, Offset o = {}) { return a + o.by; }
 float d2(float a) { return a * a; }
 struct S { float a; float b; };
+template <typename T> struct Ranked {
+  uint at; T value;
+  constexpr Ranked<T>() threadgroup = default;
+};
+template <typename T> struct _numeric_limits_impl<Ranked<T>> {
+  static constexpr Ranked<T> lowest() { return {7, numeric_limits<T>::lowest()}; }
+};
+struct Pair { int a, b; Pair() = default; Pair() threadgroup = default; };
 constant float table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 constant float grid[2][2] = {{1, 2}, {3, 4}};
 constant packed_float3 corners[2] = {packed_float3(1, 2, 3), {4, 5, 6}};
