@@ -32,6 +32,8 @@ Prelude = Literal["metal", "mlx"]
 _METAL_INCLUDE = re.compile(
     r"^[ \t]*#[ \t]*(?:include|import)[ \t]*<(?:metal_|simd/)", re.MULTILINE
 )
+_LINE_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:line[ \t]+\w|\d).*$", re.MULTILINE)
+_BYTE_ORDER_MARK = "\ufeff"
 _ROW_MACROS = {True: "KW_EXPORT_ROW", False: "KW_NO_ROW"}
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
 _WAITS = re.compile(
@@ -220,6 +222,7 @@ def prepare(
         CompileError: Metal refuses the text for what its tokens say.
     """
     sources = {s.file: s.lines for s in sections}
+    sections = [replace(s, text=_own_lines(s.text)) for s in sections]
     mirror = Mirror((*folders, *mlx_folders()), threadgroup_bytes)
     unit = _joined(sections, prelude, mirror, sources)
     found = refuse(unit.rewritten, language)
@@ -284,6 +287,11 @@ def _joined(
         macros=mirror.macros,
     )
     return Unit(tuple(sections), prelude, rewritten, mirror, unset, tuple(starts), sources)
+
+
+def _own_lines(text: str) -> str:
+    """Return a text whose lines count as they stand, without a mark of its encoding."""
+    return _LINE_DIRECTIVE.sub("", text.removeprefix(_BYTE_ORDER_MARK))
 
 
 def _whole(section: Section) -> str:

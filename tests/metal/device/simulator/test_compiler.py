@@ -145,6 +145,18 @@ def test_kernels_that_macros_define_are_found() -> None:
     assert y.tolist() == [0, -3]
 
 
+@pytest.mark.parametrize("marker", ['#line 90 "shader.slang"', '# 7 "shader.i" 2', " # line 3"])
+def test_lines_count_as_they_stand_whatever_a_generator_wrote(marker: str) -> None:
+    text = f"{HEAD}{marker}\nkernel void k(device float* y) {{\n  y[0] = nothing;\n}}\n"
+    (error,) = errors(text)
+    assert (error.file, error.line, error.column) == ("source", 5, 10)
+    assert error.source_line == "  y[0] = nothing;"
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text() -> None:
+    assert metal.simulator.compile(f"\ufeff{HEAD}kernel void k(device float* y) {{ y[0] = 1; }}")
+
+
 def test_errors_after_macro_kernels_keep_their_line() -> None:
     found = errors(f"{MACRO_KERNELS}\ninline float f() {{\n  return undeclared;\n}}\n")[0]
     assert (found.file, found.line, found.column) == ("source", 15, 10)
