@@ -153,6 +153,14 @@ class Budget:
                 account.reserved += worst
             return Reservation(worst, task)
 
+    def take_up(self, worst: Cost, task: str = "") -> Reservation:
+        """Count a call as in flight again that an earlier run counted at its worst."""
+        with self._lock:
+            for account in self._accounts(task):
+                account.spent -= worst
+                account.reserved += worst
+            return Reservation(worst, task)
+
     def has_room(self, worst: Cost, task: str = "") -> bool:
         """Say whether a call fits at its worst, when everything in flight costs nothing."""
         with self._lock:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kernelwright.agents.message import Prompt, Reply, Usage
-from kernelwright.agents.providers.client import Limits, ReplyMode, ReplyShape
+from kernelwright.agents.providers.client import NO_RECEIPT, Limits, Receipt, ReplyMode, ReplyShape
 from kernelwright.agents.providers.fault import Fault as ChatFault
 from kernelwright.agents.providers.fault import FaultKind
 from kernelwright.errors import InputError
@@ -95,7 +95,13 @@ class _Wire:
 
     name, mode = "test:model", ReplyMode.TOOL
 
-    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
+    async def send(
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        receipt: Receipt = NO_RECEIPT,
+    ) -> Reply:
         return Reply(text="1234", stop="done", usage=Usage(input_tokens=9), model=self.name)
 
     async def close(self) -> None:

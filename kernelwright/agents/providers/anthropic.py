@@ -10,8 +10,10 @@ from kernelwright.agents.message import Prompt, Reply
 from kernelwright.agents.providers.anthropic_reply import GatheredMessage
 from kernelwright.agents.providers.anthropic_request import Request, cached
 from kernelwright.agents.providers.client import (
+    NO_RECEIPT,
     Endpoint,
     Limits,
+    Receipt,
     ReplyMode,
     ReplyShape,
     spelled_out,
@@ -45,13 +47,19 @@ class AnthropicClient(SdkClient):
             http_client=anthropic.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
         )
 
-    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
+    async def send(
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        receipt: Receipt = NO_RECEIPT,
+    ) -> Reply:
         """Send one request; see `ProviderClient.send`."""
         gathered = GatheredMessage(limits)
         request = self._request(prompt, shape)
         try:
             async with asyncio.timeout(limits.total_s):
-                await self._exchange(request, limits, gathered)
+                await self._exchange(request, limits, gathered, receipt)
             reply = gathered.reply(self.name, is_record=shape is not None)
         except anthropic.APIStatusError as e:
             fault = self._status_fault(e, request.in_use)
@@ -87,7 +95,7 @@ class AnthropicClient(SdkClient):
         return request
 
     async def _exchange(
-        self, request: "Request", limits: Limits, gathered: "GatheredMessage"
+        self, request: Request, limits: Limits, gathered: GatheredMessage, receipt: Receipt
     ) -> None:
         """Send a request and gather its whole reply."""
         stream = await self._client.messages.create(

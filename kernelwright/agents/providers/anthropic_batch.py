@@ -11,7 +11,7 @@ from kernelwright.agents.providers.anthropic import AnthropicClient
 from kernelwright.agents.providers.anthropic_reply import GatheredMessage
 from kernelwright.agents.providers.anthropic_request import Request
 from kernelwright.agents.providers.batch import BatchQueue
-from kernelwright.agents.providers.client import Endpoint, Limits
+from kernelwright.agents.providers.client import Endpoint, Limits, Receipt
 from kernelwright.agents.providers.fault import Fault, FaultKind
 
 _STATUS = {
@@ -33,11 +33,13 @@ class AnthropicBatchClient(AnthropicClient):
         super().__init__(endpoint, limits)
         self._queue = BatchQueue[BatchRequest, _Result](self, limits)
 
-    async def _exchange(self, request: Request, limits: Limits, gathered: GatheredMessage) -> None:
+    async def _exchange(
+        self, request: Request, limits: Limits, gathered: GatheredMessage, receipt: Receipt
+    ) -> None:
         # The base of both kinds of parameters, which differ in whether they stream.
         whole = cast("MessageCreateParamsNonStreaming", self._parameters(request, limits))
         asked: BatchRequest = {"custom_id": "", "params": whole}
-        result = (await self._queue.ask(asked)).result
+        result = (await self._queue.ask(asked, receipt)).result
         if result.type == "succeeded":
             gathered.take(result.message)
         elif result.type == "errored":

@@ -2,11 +2,11 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
-from kernelwright.agents.providers.client import Limits
+from kernelwright.agents.providers.client import Limits, Receipt
 from kernelwright.agents.providers.fault import Fault, FaultKind
 
 PRICE_SHARE = 0.5
@@ -45,8 +45,9 @@ class BatchService(Protocol[_Sent, _Found]):
 class _Waiting(Generic[Request, Result]):
     """A request and whoever waits for its result."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, receipt: Receipt) -> None:
         self.request = request
+        self.receipt = receipt
         self.result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
 
@@ -57,31 +58,54 @@ class BatchQueue(Generic[Request, Result]):
         self._service = service
         self._limits = limits
         self._next: dict[str, _Waiting[Request, Result]] = {}
+        self._taken_up: dict[str, dict[str, _Waiting[Request, Result]]] = {}
+        """What waits for batches that an earlier process sent, by the batch's id."""
         self._running: set[asyncio.Task[None]] = set()
 
-    async def ask(self, request: Request) -> Result:
-        """Return a request's result, hours later.
+    async def ask(self, request: Request, receipt: Receipt) -> Result:
+        """Return a request's result, hours later; with a receipt's place, from that batch.
 
         Raises:
             Fault: the batch ended without it.
             Exception: what the provider's SDK raises.
         """
-        if not self._next:
-            task = asyncio.create_task(self._run())
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-        waiting = _Waiting[Request, Result](request)
-        self._next[f"kw-{uuid.uuid4().hex}"] = waiting
+        waiting = _Waiting[Request, Result](request, receipt)
+        if receipt.place:
+            batch_id, _, key = receipt.place.partition(" ")
+            if batch_id not in self._taken_up:
+                self._taken_up[batch_id] = {}
+                self._start(self._take_up(batch_id))
+            self._taken_up[batch_id][key] = waiting
+        else:
+            if not self._next:
+                self._start(self._run())
+            self._next[f"kw-{uuid.uuid4().hex}"] = waiting
         return await waiting.result
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _take_up(self, batch_id: str) -> None:
+        await asyncio.sleep(self._limits.gather_s)
+        # Whoever asks later looks for itself.
+        batch = self._taken_up.pop(batch_id)
+        await self._told(batch, self._settle(batch_id, batch))
 
     async def _run(self) -> None:
         await asyncio.sleep(self._limits.gather_s)
         batch, self._next = self._next, {}
         batch = {key: waiting for key, waiting in batch.items() if not waiting.result.done()}
-        if not batch:
-            return
+        if batch:
+            await self._told(batch, self._send(batch))
+
+    async def _told(
+        self, batch: Mapping[str, _Waiting[Request, Result]], work: Awaitable[None]
+    ) -> None:
+        """Do a batch's work; what fails is told to everybody who waits for it."""
         try:
-            await self._settle(batch)
+            await work
         except Exception as e:
             for waiting in batch.values():
                 if not waiting.result.done():
@@ -109,8 +133,13 @@ class BatchQueue(Generic[Request, Result]):
                 FaultKind.DROPPED, f"no look at the batch succeeds any more ({type(e).__name__})"
             ) from None
 
-    async def _settle(self, batch: Mapping[str, _Waiting[Request, Result]]) -> None:
+    async def _send(self, batch: Mapping[str, _Waiting[Request, Result]]) -> None:
         batch_id = await self._service.submit({key: w.request for key, w in batch.items()})
+        for key, waiting in batch.items():
+            waiting.receipt.keep(f"{batch_id} {key}")
+        await self._settle(batch_id, batch)
+
+    async def _settle(self, batch_id: str, batch: Mapping[str, _Waiting[Request, Result]]) -> None:
         while not await self._asked(lambda: self._service.has_ended(batch_id)):
             if all(waiting.result.done() for waiting in batch.values()):
                 # Nobody waits any more: what has not begun is not paid for.

@@ -1,7 +1,7 @@
 """What one provider's format has to offer: a single request, streamed, with its limits."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol
@@ -51,6 +51,19 @@ class ReplyShape(Record):
     json_schema: dict[str, object]
 
 
+@dataclass(frozen=True)
+class Receipt:
+    """Where the reply to one request can be fetched by a later process, if it takes hours."""
+
+    keep: Callable[[str], None] = lambda place: None
+    """Writes the place down, as soon as the provider has the request."""
+    place: str = ""
+    """What an earlier process wrote down: the request is not sent again."""
+
+
+NO_RECEIPT = Receipt()
+
+
 class ProviderClient(Protocol):
     """One model at one server."""
 
@@ -62,10 +75,17 @@ class ProviderClient(Protocol):
     def mode(self) -> ReplyMode:
         """Return how replies are held to their shape at present."""
 
-    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
+    async def send(
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        receipt: Receipt = NO_RECEIPT,
+    ) -> Reply:
         """Send one request and return its complete reply; no retries here.
 
-        Without a shape the model may call the prompt's tools or say something.
+        Without a shape the model may call the prompt's tools or say something. Models that are
+        asked by the batch keep the receipt; with one that has a place they fetch their reply there.
 
         Raises:
             Fault: there is no complete reply.

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from kernelwright.agents.message import Prompt, Reply
 from kernelwright.agents.providers.batch import BatchQueue
-from kernelwright.agents.providers.client import Endpoint, Limits, ReplyShape
+from kernelwright.agents.providers.client import Endpoint, Limits, Receipt, ReplyShape
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.agents.providers.openai_responses import GatheredResponse, OpenAIResponsesClient
 
@@ -48,9 +48,15 @@ class OpenAIBatchClient(OpenAIResponsesClient):
         self._queue = BatchQueue[ResponseCreateParamsBase, _Line](self, limits)
 
     async def _exchange(
-        self, prompt: Prompt, shape: ReplyShape | None, limits: Limits, in_use: set[str]
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        in_use: set[str],
+        receipt: Receipt,
     ) -> Reply:
-        line = await self._queue.ask(self._parameters(prompt, shape, limits, in_use))
+        asked = self._parameters(prompt, shape, limits, in_use)
+        line = await self._queue.ask(asked, receipt)
         answer = line.response
         if answer is None or not answer.body:
             said = line.error.message if line.error is not None else None

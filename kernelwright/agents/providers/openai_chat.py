@@ -16,7 +16,14 @@ from openai.types.shared_params import FunctionDefinition, ResponseFormatJSONSch
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
 from kernelwright.agents.providers.call_id import unique_ids
-from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
+from kernelwright.agents.providers.client import (
+    Endpoint,
+    Limits,
+    Receipt,
+    ReplyMode,
+    ReplyShape,
+    Text,
+)
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
@@ -58,7 +65,12 @@ class OpenAIChatClient(OpenAIClient):
         return in_use
 
     async def _exchange(
-        self, prompt: Prompt, shape: ReplyShape | None, limits: Limits, in_use: set[str]
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        in_use: set[str],
+        receipt: Receipt,
     ) -> Reply:
         gathered = _Gathered(limits)
         tools, choice = _tools(prompt, shape, in_use)

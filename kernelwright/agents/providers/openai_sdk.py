@@ -9,8 +9,10 @@ import openai
 
 from kernelwright.agents.message import Prompt, Reply
 from kernelwright.agents.providers.client import (
+    NO_RECEIPT,
     Endpoint,
     Limits,
+    Receipt,
     ReplyShape,
     spelled_out,
     with_tools_as_text,
@@ -38,7 +40,13 @@ class OpenAIClient(SdkClient, ABC):
             http_client=openai.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
         )
 
-    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
+    async def send(
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        receipt: Receipt = NO_RECEIPT,
+    ) -> Reply:
         """Send one request; see `ProviderClient.send`."""
         in_use = self._in_use(prompt, shape)
         if prompt.tools and "tools" not in in_use:
@@ -47,7 +55,7 @@ class OpenAIClient(SdkClient, ABC):
             prompt = spelled_out(prompt, shape)
         try:
             async with asyncio.timeout(limits.total_s):
-                reply = await self._exchange(prompt, shape, limits, in_use)
+                reply = await self._exchange(prompt, shape, limits, in_use, receipt)
                 return with_estimate(reply, prompt)
         except openai.APIStatusError as e:
             fault = self._status_fault(e, in_use)
@@ -62,7 +70,12 @@ class OpenAIClient(SdkClient, ABC):
 
     @abstractmethod
     async def _exchange(
-        self, prompt: Prompt, shape: ReplyShape | None, limits: Limits, in_use: set[str]
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        in_use: set[str],
+        receipt: Receipt,
     ) -> Reply:
         """Send a request and read its whole reply."""
 

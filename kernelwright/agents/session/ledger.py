@@ -7,6 +7,9 @@ from kernelwright.agents.budget import Cost
 from kernelwright.agents.message import Prompt, Purpose, Reply, Stop, ToolCall, Turn, Usage
 from kernelwright.metal.diagnostic import Record
 
+ABANDONED = "abandoned"
+"""The fault of a call that was given up in flight: nobody knows what the server did."""
+
 
 class Call(Record):
     """A request on the point of being sent."""
@@ -60,6 +63,8 @@ class RecordedCall(Record):
 
     call: Call
     outcome: Outcome | None = None
+    place: str = ""
+    """Where the reply can still be fetched, for a call by the batch; see `Receipt`."""
 
     @property
     def cost(self) -> Cost:
@@ -75,6 +80,12 @@ class RecordedCall(Record):
     def has_reply(self) -> bool:
         """True when a complete reply is on record."""
         return self.outcome is not None and not self.outcome.fault
+
+    @property
+    def is_awaited(self) -> bool:
+        """True when nobody has heard the reply, which the provider keeps."""
+        is_open = self.outcome is None or self.outcome.fault == ABANDONED
+        return is_open and bool(self.place)
 
     @property
     def bill_is_known(self) -> bool:
@@ -117,6 +128,9 @@ class Ledger(Protocol):
     def begin(self, call: Call) -> None:
         """Record a call before anything is sent."""
 
+    def keep_place(self, call_id: str, place: str) -> None:
+        """Record where the reply to a call that takes hours can be fetched."""
+
     def finish(self, call_id: str, outcome: Outcome) -> None:
         """Record how the call ended, before anybody acts on the reply."""
 
@@ -134,9 +148,13 @@ class MemoryLedger:
         """Keep a call that is about to be sent."""
         self._calls[call.id] = RecordedCall(call=call)
 
+    def keep_place(self, call_id: str, place: str) -> None:
+        """Keep where its reply can be fetched."""
+        self._calls[call_id] = self._calls[call_id].model_copy(update={"place": place})
+
     def finish(self, call_id: str, outcome: Outcome) -> None:
         """Keep how it ended."""
-        self._calls[call_id] = RecordedCall(call=self._calls[call_id].call, outcome=outcome)
+        self._calls[call_id] = self._calls[call_id].model_copy(update={"outcome": outcome})
 
     def calls(self) -> tuple[RecordedCall, ...]:
         """Return all calls so far."""

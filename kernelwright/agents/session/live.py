@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import tenacity
 from pydantic import BaseModel
@@ -20,7 +21,7 @@ from kernelwright.agents.message import (
     Usage,
     request_hash,
 )
-from kernelwright.agents.providers.client import Limits, ProviderClient, ReplyShape
+from kernelwright.agents.providers.client import Limits, ProviderClient, Receipt, ReplyShape
 from kernelwright.agents.providers.fault import (
     EMPTY,
     PASSING,
@@ -31,7 +32,14 @@ from kernelwright.agents.providers.fault import (
     sentence,
 )
 from kernelwright.agents.providers.price import FREE, Price
-from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall, turns_of
+from kernelwright.agents.session.ledger import (
+    ABANDONED,
+    Call,
+    Ledger,
+    Outcome,
+    RecordedCall,
+    turns_of,
+)
 from kernelwright.agents.session.parse import schema_of
 from kernelwright.errors import ModelError
 from kernelwright.metal.diagnostic import Record
@@ -64,8 +72,11 @@ class Recollection:
     def __init__(self, calls: Iterable[RecordedCall]) -> None:
         self._replies: dict[str, list[RecordedCall]] = {}
         self._used = Counter[str]()
+        self._awaited: list[RecordedCall] = []
         for recorded in calls:
-            if recorded.has_reply:
+            if recorded.is_awaited:
+                self._awaited.append(recorded)
+            elif recorded.has_reply:
                 self._replies.setdefault(recorded.call.request_hash, []).append(recorded)
 
     def turns(self, purpose: Purpose) -> Sequence[Turn]:
@@ -81,6 +92,13 @@ class Recollection:
             return None
         self._used[digest] += 1
         return replies[place]
+
+    def awaited(self, digest: str, model: str) -> RecordedCall | None:
+        """Hand out a call to a model with this request whose reply its provider keeps."""
+        for place, recorded in enumerate(self._awaited):
+            if (recorded.call.request_hash, recorded.call.model) == (digest, model):
+                return self._awaited.pop(place)
+        return None
 
 
 @dataclass
@@ -127,6 +145,8 @@ class LiveExchange:
         if (recorded := self.recollection.next(digest)) is not None:
             return recalled(recorded)
         asked = None if shape is None else _shape_of(shape)
+        if (fetched := await self._fetched(digest, asked)) is not None:
+            return fetched
         call = Call(
             id="",
             request_hash=digest,
@@ -141,6 +161,19 @@ class LiveExchange:
         except Fault as fault:
             # Not chained: what a server said may be long, and its sentence holds the gist.
             raise _error_of(fault)(sentence(self.name, fault)) from None
+
+    async def _fetched(self, digest: str, asked: ReplyShape | None) -> TimedReply | None:
+        """Return the reply that an earlier process has paid for, None where there is none."""
+        if (awaited := self.recollection.awaited(digest, self.name)) is None:
+            return None
+        reservation = self.budget.take_up(awaited.call.worst, awaited.call.purpose.task)
+        try:
+            return await self._exchanged(
+                awaited.call, asked, self.limits.output_tokens, reservation, awaited.place
+            )
+        except Fault:
+            # Expired, cancelled or no more known: it is asked for again.
+            return None
 
     async def _retried(self, call: Call, asked: ReplyShape | None) -> TimedReply:
         retrying = tenacity.AsyncRetrying(
@@ -185,13 +218,26 @@ class LiveExchange:
         """One request, in the ledger and under the budget from beginning to end."""
         most_tokens, reservation = await self._reserved(call, asked)
         call = call.model_copy(update={"id": uuid.uuid4().hex, "worst": reservation.worst})
+        return await self._exchanged(call, asked, most_tokens, reservation)
+
+    async def _exchanged(
+        self,
+        call: Call,
+        asked: ReplyShape | None,
+        most_tokens: int,
+        reservation: Reservation,
+        place: str = "",
+    ) -> TimedReply:
+        """Send a call, or fetch its reply from where an earlier process left it."""
         # Cancelled in flight, nobody knows what the server did: the worst case counts.
-        outcome = Outcome(fault="abandoned", cost=call.worst)
+        outcome = Outcome(fault=ABANDONED, cost=call.worst)
         started_s = time.monotonic()
         try:
-            self.ledger.begin(call)
+            if not place:
+                self.ledger.begin(call)
+            receipt = Receipt(partial(self.ledger.keep_place, call.id), place)
             limits = self._limits(call.purpose.task, most_tokens)
-            reply = await self.wire.send(call.prompt, asked, limits)
+            reply = await self.wire.send(call.prompt, asked, limits, receipt)
             cost = self._cost(reply.usage)
             _check_empty(reply)
             outcome = Outcome.of(reply, cost)

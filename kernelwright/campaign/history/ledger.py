@@ -10,11 +10,14 @@ from kernelwright.agents.session import Call, Outcome, RecordedCall
 from kernelwright.agents.session.transcript import Ending, Transcript, transcripts
 from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.errors import InputError
+from kernelwright.metal.diagnostic import Record
 from kernelwright.store import KernelStore, ModelCall, ModelOutcome, RecordedModelCall
 
 _MICRO = 1_000_000
 _ENDED = "ConversationEnded"
 """The kind of a log's line that says why a conversation is over."""
+_AWAITED = "ReplyAwaited"
+"""The kind of a log's line that says where a provider keeps the reply to a call."""
 _MOST_CAMPAIGNS = 1000
 
 
@@ -22,10 +25,16 @@ class StoreLedger:
     """Writes a campaign's calls; knows those of the runs that it takes over from, too."""
 
     def __init__(self, store: KernelStore, campaign_id: str) -> None:
+        self._store = store
         self._dialogue = store.dialogue
         self._campaign_id = campaign_id
-        self._earlier = [recorded for run in abandoned(store, campaign_id) for recorded in
-                         recorded_calls(store, run)]  # fmt: skip
+        runs = abandoned(store, campaign_id)
+        places = _places(store, runs)
+        self._earlier = [
+            recorded.model_copy(update={"place": places.get(recorded.call.id, "")})
+            for run in runs
+            for recorded in recorded_calls(store, run)
+        ]
 
     def begin(self, call: Call) -> None:
         """Write a call before it is sent."""
@@ -46,6 +55,11 @@ class StoreLedger:
             )
         )
 
+    def keep_place(self, call_id: str, place: str) -> None:
+        """Write down where the reply to a call can be fetched."""
+        awaited = _Awaited(call_id=call_id, place=place)
+        self._store.log(self._campaign_id, _AWAITED, awaited.model_dump_json())
+
     def finish(self, call_id: str, outcome: Outcome) -> None:
         """Write how a call ended."""
         self._dialogue.finish_call(
@@ -65,6 +79,19 @@ class StoreLedger:
         """Return the calls of the runs before this one and its own, in order."""
         own = self._dialogue.calls(self._campaign_id)
         return [*self._earlier, *(_recorded(c.call, c.outcome) for c in own)]
+
+
+class _Awaited(Record):
+    """A call whose reply its provider keeps, for hours or days."""
+
+    call_id: str
+    place: str
+
+
+def _places(store: KernelStore, runs: Iterable[str]) -> dict[str, str]:
+    """Return where the replies to calls of some runs are kept, by the call's id."""
+    lines = [line.read(_Awaited) for run in runs for line in store.events(run, kinds=(_AWAITED,))]
+    return {line.call_id: line.place for line in lines}
 
 
 def tokens_at_most(recorded: RecordedModelCall) -> int:

@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from kernelwright.agents.message import Prompt, Reply
-from kernelwright.agents.providers.client import Limits, ProviderClient, ReplyMode, ReplyShape
+from kernelwright.agents.providers.client import (
+    NO_RECEIPT,
+    Limits,
+    ProviderClient,
+    Receipt,
+    ReplyMode,
+    ReplyShape,
+)
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.testing.fault.plan import FaultKind as PlannedKind
 from kernelwright.testing.fault.sabotage import Sabotage
@@ -40,7 +47,13 @@ class SabotagedClient:
         """Return how replies are held to their shape at present."""
         return self._wire.mode
 
-    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
+    async def send(
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        receipt: Receipt = NO_RECEIPT,
+    ) -> Reply:
         """Send one request; see `ProviderClient.send`."""
         kinds = [fault.kind for fault in self._sabotage.at("call")]
         for kind in kinds:
@@ -49,7 +62,7 @@ class SabotagedClient:
         if "model_stalls" in kinds:
             await self._sleep(limits.stall_s)
             raise Fault(FaultKind.DROPPED, "nothing came for too long, as planned")
-        reply = await self._wire.send(prompt, shape, limits)
+        reply = await self._wire.send(prompt, shape, limits, receipt)
         if "reply_lost" in kinds:
             raise Fault(FaultKind.DROPPED, "cut off at its end, as planned", usage=reply.usage)
         if "model_garbled" in kinds:

@@ -35,6 +35,8 @@ class Batches:
     """How many of the next batch's requests expire."""
     failing_looks: int = 0
     """How many of the next looks at a batch meet a broken connection."""
+    is_held_up: bool = False
+    """True while no batch comes to its end."""
     refusal: dict[str, str] = field(default_factory=dict)
     """Code and words with which every batch is refused as a whole; only OpenAI does that."""
     _looks: dict[str, int] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class Batches:
             return self._files[path.split("/")[-2]]
         batch = path.split("/")[-1]
         self._looks[batch] += 1
-        is_over = self._looks[batch] > 1
+        is_over = self._looks[batch] > 1 and not self.is_held_up
         if "/messages/" in path:
             return json.dumps(self._anthropic(batch, "ended" if is_over else "in_progress"))
         if self.refusal:

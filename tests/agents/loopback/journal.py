@@ -16,12 +16,18 @@ class Journal(MemoryLedger):
             event = json.loads(line)
             if "call" in event:
                 super().begin(Call.model_validate_json(event["call"]))
+            elif "place" in event:
+                super().keep_place(event["id"], event["place"])
             else:
                 super().finish(event["id"], Outcome.model_validate_json(event["outcome"]))
 
     def begin(self, call: Call) -> None:
         self._append({"call": call.model_dump_json()})
         super().begin(call)
+
+    def keep_place(self, call_id: str, place: str) -> None:
+        self._append({"id": call_id, "place": place})
+        super().keep_place(call_id, place)
 
     def finish(self, call_id: str, outcome: Outcome) -> None:
         self._append({"id": call_id, "outcome": outcome.model_dump_json()})

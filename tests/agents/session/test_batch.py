@@ -1,6 +1,8 @@
 """Batches through the real SDKs: gathered, half the price, the same protocol."""
 
 import json
+import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -14,6 +16,7 @@ from kernelwright.agents.session import (
     MemoryLedger,
     ModelSpec,
     PriceTable,
+    RecordedCall,
     load_prices,
     open_model,
 )
@@ -46,9 +49,15 @@ def kind(request: pytest.FixtureRequest) -> str:
 class Talk:
     """A model that is asked by the batch, with its ledger and budget."""
 
-    def __init__(self, server: LoopbackServer, kind: str, caps: Caps | None = None) -> None:
+    def __init__(
+        self,
+        server: LoopbackServer,
+        kind: str,
+        caps: Caps | None = None,
+        known: Sequence[RecordedCall] = (),
+    ) -> None:
         url = server.base_url("anthropic" if kind.startswith("anthropic") else "openai")
-        self.ledger = MemoryLedger()
+        self.ledger = MemoryLedger(known)
         self.budget = Budget(caps or Caps())
         model = open_model(
             [ModelSpec.parse(f"{kind}:x", url)],
@@ -117,6 +126,45 @@ def test_a_batch_that_no_look_reaches_any_more_counts_at_its_worst(kind: str) ->
         with talk.bridge as bridge, pytest.raises(OutageError, match="no look at the batch"):
             bridge.ask(prompt("One."), Verse, PURPOSE)
     assert all(call.cost == call.call.worst for call in talk.ledger.calls())
+
+
+def left_in_flight(server: LoopbackServer, kind: str, *, killed: bool) -> list[RecordedCall]:
+    """What a process knew that was killed, or interrupted, while a batch of two ran."""
+    server.batches.is_held_up = True
+    talk = Talk(server, kind)
+    for words in ("One.", "Two."):
+        talk.bridge.submit(prompt(words), Verse, PURPOSE)
+    while not server.batches.sizes or not all(call.place for call in talk.ledger.calls()):
+        time.sleep(0.01)
+    known = talk.ledger.calls()
+    talk.bridge.close()
+    server.batches.is_held_up = False
+    return list(known if killed else talk.ledger.calls())
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_batch_that_outlives_its_process_is_fetched_by_the_next(kind: str, killed: bool) -> None:
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        known = left_in_flight(server, kind, killed=killed)
+        talk = Talk(server, kind, Caps(dollars=sum(c.call.worst.dollars for c in known)), known)
+        with talk.bridge as bridge:
+            answers = [bridge.submit(prompt(words), Verse, PURPOSE) for words in ("One.", "Two.")]
+            assert all(answer.result(timeout=60).record.times == 3 for answer in answers)
+        assert server.batches.sizes == [2]
+        dollars = sum(b.input_tokens * 1.0 + b.output_tokens * 5.0 for b in server.bills) / 1e6
+    assert [call.has_reply for call in talk.ledger.calls()] == [True, True]
+    assert talk.budget.spent().dollars == pytest.approx(dollars, abs=1e-9)
+
+
+def test_what_its_batch_lost_meanwhile_is_asked_for_again(kind: str) -> None:
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        server.batches.loses = 2
+        known = left_in_flight(server, kind, killed=True)
+        talk = Talk(server, kind, known=known)
+        with talk.bridge as bridge:
+            assert bridge.ask(prompt("One."), Verse, PURPOSE).record.times == 3
+        assert server.batches.sizes == [2, 1]
+    assert [call.has_reply for call in talk.ledger.calls()] == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,20 @@ def test_any_run_names_the_campaign_whose_replies_are_given_again(
     assert [c.reply.text for c in replayed if c.has_reply] == ["reply 1", "reply 2"]
 
 
+def test_a_later_run_knows_where_the_replies_of_earlier_ones_are_kept(tmp_path: Path) -> None:
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        first = _run(store, None)
+        ledger = StoreLedger(store, first.id)
+        for number in range(3):
+            ledger.begin(_call(f"call {number}"))
+        ledger.keep_place("call 1", "batch_7 kw-1")
+        second = StoreLedger(store, _run(store, first.id).id)
+        assert [c.place for c in second.calls()] == ["", "batch_7 kw-1", ""]
+        second.finish("call 1", Outcome(reply="late"))
+        replayed = calls_to_replay(store, first.id)
+    assert [c.reply.text for c in replayed if c.has_reply] == ["late"]
+
+
 def _talk(store: KernelStore, run: Campaign, *turns: str, task: str, opening: str = "r") -> None:
     """Hold a conversation of which each turn is a call."""
     ledger = StoreLedger(store, run.id)
