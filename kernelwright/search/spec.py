@@ -1,5 +1,6 @@
 """What a search is asked to do, and how far it may go."""
 
+from collections.abc import Sequence
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -31,6 +32,8 @@ class SearchSpec(Record):
 
     name: str = ""
     """What people call the search; its functions' names by default."""
+    graphs: tuple[str, ...] = ()
+    """Fingerprints of what is searched; empty where a campaign's file says it, and in old runs."""
     device: DeviceName = "simulator"
     chip: str = ""
     """Of a fleet's workers, whose it must be; empty means that of most of them."""
@@ -68,3 +71,7 @@ class SearchSpec(Record):
     def _suits_the_device(self) -> Self:
         check_threadgroup_bytes(self.device, self.threadgroup_bytes)
         return self
+
+    def of(self, graphs: Sequence[str]) -> Self:
+        """Return the spec of a search of these graphs, given as fingerprints."""
+        return self.model_copy(update={"graphs": tuple(graphs)})

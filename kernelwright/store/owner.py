@@ -4,11 +4,13 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from kernelwright.digest import digest
 from kernelwright.store.record import Campaign
@@ -18,6 +20,8 @@ EXPIRY = timedelta(seconds=60)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE = Path("/etc/machine-id")
 _PROCESSES = Path("/proc/self/ns/pid")
+_threads: WeakValueDictionary[str, threading.Thread] = WeakValueDictionary()
+"""Which threads of this process are at which runs."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,22 @@ def owner_name() -> str:
     """Name this process for campaigns and leases."""
     process = os.getpid()
     return f"{_place()}.{_born(process)}:{process}"
+
+
+def begin_here(run_id: str) -> None:
+    """Note that this thread begins a run; it does one after the other."""
+    _threads[run_id] = threading.current_thread()
+
+
+def end_here(run_id: str) -> None:
+    """Note that a run is over in this process, whether or not its store can be told."""
+    _threads.pop(run_id, None)
+
+
+def is_other_threads(run_id: str) -> bool:
+    """Say whether another thread of this process is at a run."""
+    thread = _threads.get(run_id)
+    return thread is not None and thread.is_alive() and thread is not threading.current_thread()
 
 
 def is_alive(campaign: Campaign, now: datetime) -> bool:

@@ -35,7 +35,7 @@ from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.fleet import FleetStore
 from kernelwright.store.location import default_url, url_of
 from kernelwright.store.machine import MachineTrial
-from kernelwright.store.owner import owner_name
+from kernelwright.store.owner import begin_here, end_here, owner_name
 from kernelwright.store.pruning import Pruned
 from kernelwright.store.queries import campaign as campaign_queries
 from kernelwright.store.reader import StoreReader
@@ -119,7 +119,7 @@ class KernelStore(StoreReader, RetryingWriter):
         end here; of another machine's, those are dead whose last sign of life is old.
 
         Raises:
-            InputError: another process runs the same campaign.
+            InputError: another process, or another thread of this one, runs the same campaign.
         """
         owner = owner_name()
         with self._write() as session:
@@ -130,6 +130,7 @@ class KernelStore(StoreReader, RetryingWriter):
             row = campaign_commands.add_campaign(
                 session, name=name, spec=spec, environment=environment, owner=owner, root_id=root
             )
+            begin_here(row.id)
             return campaign_queries.campaign_of(
                 row, session.get_one(EnvironmentRow, environment.id)
             )
@@ -139,8 +140,11 @@ class KernelStore(StoreReader, RetryingWriter):
         self, campaign_id: str, state: CampaignState, *, elapsed_s: float | None = None
     ) -> None:
         """Close a campaign, unless another process has taken it up."""
-        with self._write() as session:
-            campaign_commands.end_campaign(session, campaign_id, state, elapsed_s)
+        try:
+            with self._write() as session:
+                campaign_commands.end_campaign(session, campaign_id, state, elapsed_s)
+        finally:
+            end_here(campaign_id)
 
     def beat(self, campaign_id: str, *, elapsed_s: float, lease: timedelta = LEASE) -> bool:
         """Give a sign of life, renew leases; False when another process has taken the run up."""

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -73,6 +74,28 @@ def test_the_same_search_runs_once_at_a_time(store: KernelStore, campaign: Campa
         other = store.begin_campaign(name="evening", spec="{ }", environment=ENVIRONMENT)
     store.end_campaign(campaign.id, "finished")
     assert {c.state for c in store.campaigns() if c.id != other.id} == {"finished"}
+
+
+def test_the_same_search_runs_in_one_thread_of_a_process_at_a_time(
+    store: KernelStore, campaign: Campaign
+) -> None:
+    def again() -> Campaign:
+        return store.begin_campaign(
+            name="evening", spec="{}", environment=ENVIRONMENT, root_id=campaign.root_id
+        )
+
+    with ThreadPoolExecutor(1) as threads:
+        with pytest.raises(InputError, match="the same search runs already, as campaign"):
+            threads.submit(again).result()
+        store.end_campaign(campaign.id, "failed")
+        resumed = threads.submit(again).result()
+        # One thread does one thing after the other: what it did not end is over.
+        heir = threads.submit(again).result()
+    assert [(c.id, c.state) for c in store.campaigns()] == [
+        (heir.id, "running"),
+        (resumed.id, "interrupted"),
+        (campaign.id, "failed"),
+    ]
 
 
 def test_a_run_that_was_taken_up_records_nothing_more(

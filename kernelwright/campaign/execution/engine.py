@@ -23,7 +23,7 @@ from kernelwright.campaign.planning.capturing import Captured, FunctionPlan
 from kernelwright.campaign.planning.plan_record import record_of
 from kernelwright.campaign.report.known_champions import leaders
 from kernelwright.campaign.report.search_report import SearchReport, TaskReport, with_whole_gains
-from kernelwright.campaign.spec.spec_reading import is_same_search
+from kernelwright.campaign.spec.spec_reading import goes_on_with
 from kernelwright.search.priority import Order
 from kernelwright.search.search import Search, share_workers
 from kernelwright.search.spec import SearchSpec
@@ -112,9 +112,10 @@ class Engine:
 
         Raises:
             DeviceError: the device does not open.
-            InputError: another process runs the same search.
+            InputError: another process, or another thread, runs the same search.
             StoreError: the store failed; what it acknowledged is kept.
         """
+        self._spec = self._spec.of([function.graph.fingerprint for function in captured.functions])
         with (
             self._executors.open(
                 self._spec.jobs, self._control.rest, self._settings.care
@@ -186,7 +187,7 @@ class Engine:
     def _continues(self, run: Campaign) -> bool:
         """Say whether a run is one of this search; one that its caps ended needs other caps."""
         is_over = run.state == "capped" and run.spec == self._spec.model_dump_json()
-        return not is_over and is_same_search(self._spec, run)
+        return not is_over and goes_on_with(self._spec, run)
 
     def _planned(self, captured: Captured, team: Team, executor: Executor) -> list[FunctionPlan]:
         plans: list[FunctionPlan] = []

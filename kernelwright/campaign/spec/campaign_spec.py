@@ -1,6 +1,8 @@
 """One device's search of a night, as the store keeps it."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from pydantic import Field
 
@@ -50,6 +52,10 @@ class CampaignSpec(SearchSpec):
     """The night's own file; empty where tables at hand say what it is."""
     minimum_effect: float = 0.02
     export: CampaignExport | None = None
+
+    def of(self, graphs: Sequence[str]) -> Self:
+        """Return this spec: a campaign is its file's, whatever its functions compute today."""
+        return self
 
     def to_the_end(self) -> "tuple[CampaignSpec, ...]":
         """Return this search and those of the devices, or of the chips, after it."""

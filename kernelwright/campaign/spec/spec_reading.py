@@ -24,7 +24,7 @@ def campaign_spec_of(campaign: Campaign) -> CampaignSpec | None:
 
 
 def is_same_search(spec: SearchSpec, other: Campaign) -> bool:
-    """Say whether a run was asked for what `spec` asks, whatever caps it had.
+    """Say whether a run was asked for what `spec` asks, whatever it searched and its caps were.
 
     Settings are compared by what they mean: one that a later version added has its default in
     what an earlier one wrote, and one that is gone is passed over.
@@ -32,11 +32,19 @@ def is_same_search(spec: SearchSpec, other: Campaign) -> bool:
     found = search_spec_of(other)
     if found is None or type(found) is not type(spec):
         return False
-    return _without_caps(found) == _without_caps(spec)
+    return _asked(found) == _asked(spec)
 
 
-def _without_caps(spec: SearchSpec) -> dict[str, object]:
-    return spec.model_dump(exclude=set(_CAPS))
+def goes_on_with(spec: SearchSpec, other: Campaign) -> bool:
+    """Say whether `spec` is the search of a run: of the same functions at the same inputs, too."""
+    found = search_spec_of(other)
+    return (
+        found is not None and found.graphs in ((), spec.graphs) and is_same_search(spec, other)
+    )
+
+
+def _asked(spec: SearchSpec) -> dict[str, object]:
+    return spec.model_dump(exclude={*_CAPS, "graphs"})
 
 
 def _read(kind: type[SearchSpec], text: str) -> SearchSpec | None:

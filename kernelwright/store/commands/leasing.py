@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from kernelwright.errors import SearchRunsError, StoreError
 from kernelwright.store.clock import now
-from kernelwright.store.owner import EXPIRY, Owner, is_alive, is_running
+from kernelwright.store.owner import EXPIRY, Owner, is_alive, is_other_threads, is_running
 from kernelwright.store.queries.campaign import campaign_of
 from kernelwright.store.schema import CampaignRow, EnvironmentRow, TrialRow
 
@@ -81,7 +81,8 @@ def take_over(
     )
     for row in rows:
         run = campaign_of(row, session.get_one(EnvironmentRow, row.environment_id))
-        if run.owner != owner and is_alive(run, now()):
+        is_ours = run.owner == owner
+        if is_other_threads(run.id) if is_ours else is_alive(run, now()):
             raise SearchRunsError(
                 f"the same search runs already, as campaign {run.id[:8]} in "
                 f"{Owner.parse(run.owner)}; wait for it, or stop it."

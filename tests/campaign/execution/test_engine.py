@@ -58,6 +58,19 @@ def test_the_same_search_again_evaluates_nothing(store: KernelStore) -> None:
     assert [t.champion_id for t in second.tasks] == [t.champion_id for t in first.tasks]
 
 
+def test_a_function_at_other_inputs_is_another_search(store: KernelStore) -> None:
+    def doubled(x: mx.array) -> mx.array:
+        return x * 2
+
+    def at(rows: int) -> Subject:
+        return Subject("doubled", doubled, (mx.zeros((rows, 64)),), {}, "x.py")
+
+    for evaluations, rows in ((1, 4), (9, 8), (9, 4)):
+        _search(store, SearchSpec(evaluations=evaluations), of=(at(rows),))
+    again, other, first = store.campaigns()
+    assert (other.root_id, again.root_id) == (other.id, first.root_id)
+
+
 def test_a_leader_that_does_not_survive_gives_way_to_the_next(store: KernelStore) -> None:
     judge = ScriptedJudge(fragile=frozenset({"correct 2", "correct 3"}))
     report, _, _ = _search(store, judge=judge)
