@@ -38,9 +38,7 @@ def is_same_search(spec: SearchSpec, other: Campaign) -> bool:
 def goes_on_with(spec: SearchSpec, other: Campaign) -> bool:
     """Say whether `spec` is the search of a run: of the same functions at the same inputs, too."""
     found = search_spec_of(other)
-    return (
-        found is not None and found.graphs in ((), spec.graphs) and is_same_search(spec, other)
-    )
+    return found is not None and found.graphs in ((), spec.graphs) and is_same_search(spec, other)
 
 
 def _asked(spec: SearchSpec) -> dict[str, object]:
