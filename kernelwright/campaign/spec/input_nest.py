@@ -10,6 +10,8 @@ INNER_TYPE = re.compile(r"\b(?!\d)\w+\[[\w\s.,]*\]")
 """A type inside a nest."""
 INNER_RECORD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")
 """How the text of a dataclass or a named tuple begins: its module, its name, its values."""
+SUBJECT = "kernelwright_subject_"
+"""How the name begins under which a user's file is imported, `shop.py` for one."""
 _PLACE = "kernelwright_type_"
 
 
@@ -51,7 +53,7 @@ def written_nest(nest: object, leaf: Callable[[object], str]) -> str:
         return f"[{', '.join(texts.values())}]"
     if type(nest) is tuple:
         return f"({', '.join(texts.values())}{',' if len(texts) == 1 else ''})"
-    path = f"{type(nest).__module__}.{type(nest).__qualname__}"
+    path = f"{type(nest).__module__.removeprefix(SUBJECT)}.{type(nest).__qualname__}"
     if not INNER_RECORD.match(f"{path}(") or _class_at(path) is not type(nest):
         raise TypeError(f"expected a class that its module holds, found {path}")
     return f"{path}({', '.join(f'{key}={text}' for key, text in texts.items())})"
@@ -154,8 +156,10 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def _class_at(path: str) -> type | None:
-    """Return the class of a dotted path whose module is imported."""
+    """Return the class of a dotted path whose module or file is imported."""
     parts = path.split(".")
+    if parts[0] not in sys.modules:
+        parts[0] = f"{SUBJECT}{parts[0]}"
     for count in range(len(parts) - 1, 0, -1):
         found: object = sys.modules.get(".".join(parts[:count]))
         if found is None:

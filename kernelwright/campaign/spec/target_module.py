@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from kernelwright.campaign.spec.input_nest import SUBJECT
 from kernelwright.errors import InputError, KernelwrightError
 
 _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<function>[\w.]+))?")
@@ -55,7 +56,7 @@ def _import_module(name: str, place: Path, folder: Path) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"kernelwright_subject_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{SUBJECT}{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

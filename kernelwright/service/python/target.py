@@ -12,7 +12,8 @@ import numpy as np
 
 from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign import Captured, Subject, capture_subjects, load_subjects
-from kernelwright.campaign.spec.input_text import read_inputs, written_value
+from kernelwright.campaign.spec.input_nest import INNER_RECORD, INNER_TYPE
+from kernelwright.campaign.spec.input_text import read_inputs
 from kernelwright.campaign.spec.search_target import Recall, subject_of
 from kernelwright.errors import InputError
 from kernelwright.service.python.origin import name_to_show, parameters_of, place_of
@@ -24,6 +25,7 @@ Target = Function | str | Path
 Inputs = object
 """Arrays, types such as `f16[8,512]` and plain values: one, a sequence, or a mapping by name."""
 _WRITTEN = re.compile(r"\s*\w+\s*\[[^\]]*\]\s*")
+_NEST = re.compile(rf"\s*(?:[{{\[(]|{INNER_RECORD.pattern}).*[}}\])]\s*", flags=re.DOTALL)
 _NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^=].*)", flags=re.DOTALL)
 
 _NOTHING = Example(())
@@ -133,7 +135,7 @@ class _Item:
         named = _NAMED.fullmatch(value) if isinstance(value, str) else None
         if named is None:
             return cls(None, value)
-        if _WRITTEN.fullmatch(named["value"]):
+        if _is_written(named["value"]):
             return cls(named["name"], named["value"])
         try:
             return cls(named["name"], ast.literal_eval(named["value"].strip()))
@@ -143,15 +145,21 @@ class _Item:
 
     @property
     def is_text(self) -> bool:
-        """True for a type, and for a number that may be a size in one."""
+        """True for a type, a nest of them, and a number that may be a size in one."""
         if self.name is not None and type(self.value) is int:
             return True
-        return isinstance(self.value, str) and _WRITTEN.fullmatch(self.value) is not None
+        return isinstance(self.value, str) and _is_written(self.value)
 
     @property
     def text(self) -> str:
         """As the command line takes it."""
         return str(self.value) if self.name is None else f"{self.name}={self.value}"
+
+
+def _is_written(text: str) -> bool:
+    """Say whether a text is a type, or a nest or record that holds one."""
+    is_nest = _NEST.fullmatch(text) and (INNER_TYPE.search(text) or INNER_RECORD.match(text))
+    return bool(_WRITTEN.fullmatch(text) or is_nest)
 
 
 def _call(items: Sequence[_Item], read: Example) -> Example:
@@ -189,19 +197,10 @@ def _from_text(target: str, inputs: Inputs | None, recall: Recall) -> tuple[Subj
     """Read a file's functions; inputs for one go to it as the command line has them."""
     if inputs is None:
         return load_subjects(target, recall=recall)
-    (first, *_) = read = calls(inputs)
-    try:
-        # Any input at all says that the file's own are not asked for.
-        found = load_subjects(target, [written_value(value) for value in first.inputs] or ["0"])
-    except TypeError:
-        found = load_subjects(target)
-    if len({subject.name for subject in found}) > 1:
-        names = ", ".join(subject.name for subject in found)
-        raise InputError(
-            f"{target} has several functions ({names}); say which one the inputs are for, as "
-            f"{target}:{found[0].name}."
-        )
-    one = found[0]
+    # Any input at all says that the file's own are not asked for. The classes of inputs are the
+    # file's, so it comes first.
+    (one, *_) = load_subjects(target, ["0"])
+    read = calls(inputs, parameters_of(one.function))
     return tuple(subject_of(one.name, one.function, one.file, example) for example in read)
 
 

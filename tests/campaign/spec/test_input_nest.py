@@ -1,6 +1,8 @@
 """Nests of inputs: what is written is read again as the same call, and nothing is executed."""
 
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import mlx.core as mx
@@ -8,7 +10,7 @@ import pytest
 
 from kernelwright.annotation import Example
 from kernelwright.campaign.spec.input_text import read_inputs, written
-from kernelwright.campaign.spec.search_target import subject_of
+from kernelwright.campaign.spec.search_target import load_subjects, subject_of
 from kernelwright.errors import UsageError
 
 
@@ -98,3 +100,28 @@ def test_sizes_in_a_nest_have_names_and_ranges() -> None:
 def test_what_is_no_nest_of_types_and_values_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected an input such as"):
         read_inputs([text])
+
+
+_SHOP = """
+from dataclasses import dataclass
+import mlx.core as mx
+
+@dataclass
+class Order:
+    price: mx.array
+    count: int = 1
+
+def total(order):
+    return mx.exp(-order.price) * order.count
+"""
+
+
+@pytest.mark.parametrize("before", ["", "order="])
+def test_a_record_may_be_of_the_file_that_is_searched(tmp_path: Path, before: str) -> None:
+    (tmp_path / "nestshop.py").write_text(_SHOP)
+    text = f"{before}nestshop.Order(price=f32[64], count=2)"
+    (subject,) = load_subjects("nestshop.py:total", [text], folder=tmp_path)
+    given = (*subject.inputs, *subject.keywords.values())
+    assert isinstance(given[0], subject.function.__globals__["Order"])
+    assert written(Example(subject.inputs, tuple(subject.keywords.items()))) == (text,)
+    del sys.modules[subject.function.__module__]

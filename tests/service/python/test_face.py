@@ -232,6 +232,36 @@ def test_inputs_are_types_arrays_names_and_sizes(inputs: object) -> None:
     assert planned.outlines[0].inputs == "f32[7,64], f32[7,64]"
 
 
+_NESTED = """
+from dataclasses import dataclass
+import mlx.core as mx
+
+@dataclass
+class Order:
+    price: mx.array
+    count: int = 1
+
+def total(order, dtype=mx.float32):
+    return (order.price * order.count).astype(dtype)
+"""
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["facenest.Order(price=f32[64], count=2)"],
+        {"order": "facenest.Order(price=f32[64], count=2)"},
+        ["order=facenest.Order(price=f32[64], count=2)", mx.float16],
+    ],
+)
+def test_a_file_takes_records_as_text_and_what_has_no_text(inputs: object, tmp_path: Path) -> None:
+    (tmp_path / "facenest.py").write_text(_NESTED)
+    (subject,) = subjects(f"{tmp_path / 'facenest.py'}:total", inputs)
+    (order,) = [v for v in (*subject.inputs, *subject.keywords.values()) if v is not mx.float16]
+    assert type(order).__name__ == "Order"
+    assert vars(order)["price"].shape == (64,)
+
+
 def test_inputs_may_be_texts_that_are_no_types() -> None:
     def moded(x: mx.array, mode: str) -> mx.array:
         return (mx.tanh if mode == "mode=tanh" else mx.exp)(x) * 2
