@@ -20,6 +20,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     target_flags,
 )
 from kernelwright.metal.device.simulator.unit import Unit
+from kernelwright.metal.device.simulator.unmarked import with_missing_marks
 from kernelwright.metal.device.simulator.wide.marked import (
     prepare,
     without_own_marks,
@@ -36,6 +37,12 @@ WATCHED_FLAGS = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunc
 _MOST_TURNS = 4
 _ARRAY = " = alloca ["
 _NOT_READ = "; not widened: all kernels: clang did not compile the widened text in time\n"
+_CLASS = re.compile(r"\b(?:struct|class|union)\b")
+FINISHED_FLAGS = (
+    *("-Xclang", "-disable-llvm-passes", "-fPIC", "-ffunction-sections"),
+    *("-mllvm", "-trap-unreachable", "-Wno-pass-failed"),
+)
+"""Of the second half of a build whose listing is optimised already."""
 _DESCRIPTION = re.compile(r".+_(?:shape|strides|ndim)")
 
 
@@ -81,6 +88,20 @@ def _plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]
         if is_spoilt(listing.read_text()):
             return _compile([*command, *SCALAR_FLAGS], source, built)
     return status, said
+
+
+def _instrumented(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile; by way of the listing where clang may have left accesses unmarked."""
+    if not _CLASS.search(source.read_text()):
+        return _compile(command, source, built)
+    listing = source.with_suffix(".ll")
+    status, said = run(_listed(command, source, listing))
+    if status != 0:
+        return status, said
+    listing.write_text(with_missing_marks(listing.read_text()))
+    level = next(f for f in command if f in ("-O1", "-O2"))
+    status, failure = run(_from_listing(listing, (level, *FINISHED_FLAGS), built))
+    return status, said + failure
 
 
 def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -159,6 +180,8 @@ def _descriptions(unit: Unit) -> dict[str, list[int]]:
 
 _COMMANDS: dict[Variant, Command] = {
     "plain": _plain,
+    "sanitize": _instrumented,
+    "count": _instrumented,
     "wide": _wide,
     "vet": compile_vetting,
     "metered": _metered,

@@ -12,6 +12,7 @@ from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.simulator.branches.watch import Site
 from kernelwright.metal.device.simulator.build_command import (
+    FINISHED_FLAGS,
     SECOND_TIMEOUT_S,
     WATCHED_FLAGS,
     Watching,
@@ -181,6 +182,8 @@ def compile_unit(
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS, _CHECKED)
     if variant in ("wide", "vet"):
         options += (*WIDENED_FLAGS, *SETTLED_FLAGS, digest_of(_WIDENING, "*.py"))
+    if variant in ("sanitize", "count"):
+        options += (*FINISHED_FLAGS, digest_of(_HERE, "unmarked.py"))
     if variant == "metered":
         options += (*METERED_FLAGS, digest_of(_HERE, "metered.py"))
     if variant == "branches":

@@ -31,6 +31,10 @@ KW_ACCESS(4)
 KW_ACCESS(8)
 KW_ACCESS(16)
 
+// Of the sizes that clang leaves out; unmarked.py adds these.
+KW_EXPORT void __tsan_read_range(void* p, uint64_t bytes) { see(p, (uint32_t)bytes, READ, PC); }
+KW_EXPORT void __tsan_write_range(void* p, uint64_t bytes) { see(p, (uint32_t)bytes, WRITE, PC); }
+
 KW_EXPORT void __tsan_init(void) {}
 KW_EXPORT void __tsan_func_entry(void*) {}
 KW_EXPORT void __tsan_func_exit(void) {}
