@@ -6,6 +6,7 @@ Each command imports what it alone needs: `best` answers before the others' modu
 import re
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -84,14 +85,23 @@ def best(
 
 
 def show(
-    candidate: Annotated[str, typer.Argument(metavar="ID", help="The first digits of an id.")],
+    candidate: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="The first digits of an id; with --conversation of a campaign's, too.",
+        ),
+    ],
     source: Annotated[
         bool, typer.Option("--source", help="Print the kernels' Metal source and nothing else.")
     ] = False,
     chip: ChipOption = None,
     conversation: Annotated[
         bool,
-        typer.Option("--conversation", help="Print what models said about its task, and tools."),
+        typer.Option(
+            "--conversation",
+            help="Print what models said about its task, or in a campaign, and what tools did.",
+        ),
     ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -102,13 +112,13 @@ def show(
     from kernelwright.store import KernelStore
 
     with KernelStore(store, must_exist=True) as opened:
+        if conversation:
+            _print_conversations(opened, _conversations(opened, candidate), as_json=json)
+            return
         detail = opened.show(candidate)
         spent = opened.dialogue.spending().get(detail.candidate.task.id)
-        held = _conversations(opened, detail.candidate.task.id) if conversation else ()
     gain = candidate_gain(detail, chip)
-    if conversation:
-        _print_conversations(held, as_json=json)
-    elif json:
+    if json:
         print_json(CandidatePage.of(detail, gain))
     elif source:
         for kernel in detail.program.kernels:
@@ -119,20 +129,39 @@ def show(
         print_candidate(console(), detail, gain, spent)
 
 
-def _conversations(store: "KernelStore", task_id: str) -> tuple["Transcript", ...]:
-    from kernelwright.campaign.history.ledger import conversations_about
+def _conversations(store: "KernelStore", prefix: str) -> tuple["Transcript", ...]:
+    """Return those about a candidate's task; a task without a candidate is found by its campaign.
 
-    return conversations_about(store, task_id)
+    Raises:
+        InputError: neither a candidate's id nor a campaign's begins with `prefix`.
+    """
+    from kernelwright.campaign.history.ledger import conversations_about, conversations_in
+
+    try:
+        candidate = store.show(prefix).candidate
+    except InputError as no_candidate:
+        try:
+            return conversations_in(store, prefix)
+        except InputError:
+            raise no_candidate from None
+    return conversations_about(store, candidate.task.id)
 
 
-def _print_conversations(held: Sequence["Transcript"], *, as_json: bool) -> None:
+def _print_conversations(
+    store: "KernelStore", held: Sequence["Transcript"], *, as_json: bool
+) -> None:
     from kernelwright.agents.session.transcript import transcript_lines
 
     if as_json:
         print_json(held)
     else:
-        lines = [line for transcript in held for line in (*transcript_lines(transcript), "")]
-        text = "\n".join(lines) if lines else "No model was asked about its task."
+        lines = list[str]()
+        for task, talks in groupby(held, key=lambda talk: talk.purpose.task):
+            if held[0].purpose.task != held[-1].purpose.task:
+                summary = store.browse.task(task)
+                lines += [f"# {summary.name} {summary.shapes}", ""]
+            lines += [line for talk in talks for line in (*transcript_lines(talk), "")]
+        text = "\n".join(lines) if lines else "No model held a conversation there."
         typer.echo(printable(text))
     if not held:
         raise typer.Exit(FAILED)

@@ -1,7 +1,7 @@
 """Conversations as they were held, from the ledger's calls, and as people read them."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.message import Prompt, Purpose, ToolCall, Turn, Usage
@@ -35,6 +35,7 @@ class Transcript(Record):
     number: int
     """Its place among the conversations about the task, from 1."""
     model: str
+    """Who answered, in turn, where one stepped in for another."""
     opening: Prompt
     turns: tuple[Turn, ...]
     usage: Usage
@@ -53,10 +54,11 @@ class Transcript(Record):
 
 
 def transcripts(
-    calls: Iterable[RecordedCall], endings: Iterable[Ending] = ()
+    calls: Iterable[RecordedCall], endings: Iterable[Ending] = (), before: int = 0
 ) -> tuple[Transcript, ...]:
     """Return the conversations that calls belong to, in the order in which they began.
 
+    They are numbered from one above `before`, how many there were about the task before them.
     A later run that did not begin as an earlier one did holds a conversation of its own. Of several
     endings of one conversation the last counts: it may have gone on after an outage.
     """
@@ -69,7 +71,7 @@ def transcripts(
     ended = {latest.get(ending.purpose): ending for ending in endings}
     return tuple(
         _transcript(number, held, ended.get(key))
-        for number, (key, held) in enumerate(found.items(), start=1)
+        for number, (key, held) in enumerate(found.items(), start=before + 1)
     )
 
 
@@ -131,7 +133,7 @@ def _transcript(number: int, calls: list[RecordedCall], ending: Ending | None) -
     return Transcript(
         purpose=purpose,
         number=number,
-        model=calls[0].call.model,
+        model=", then ".join(_models(calls)),
         opening=calls[0].call.prompt.model_copy(update={"turns": ()}),
         turns=turns,
         usage=total,
@@ -139,6 +141,12 @@ def _transcript(number: int, calls: list[RecordedCall], ending: Ending | None) -
         cost=sum((recorded.cost for recorded in calls), Cost()),
         ended="" if ending is None else ending.reason,
     )
+
+
+def _models(calls: Sequence[RecordedCall]) -> Iterable[str]:
+    """Return those who answered, else the one that was asked first."""
+    answered = dict.fromkeys(recorded.call.model for recorded in calls if recorded.has_reply)
+    return answered or (calls[0].call.model,)
 
 
 def _turn_lines(turn: Turn) -> Iterator[str]:

@@ -130,10 +130,21 @@ def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, .
 
     One that a later run of its campaign went on with is one conversation.
     """
-    found = [talk for held in _by_campaign(store, task_id).values() for talk in held]
-    return tuple(
-        talk.model_copy(update={"number": number}) for number, talk in enumerate(found, start=1)
-    )
+    return tuple(talk for held in _by_campaign(store, task_id).values() for talk in held)
+
+
+def conversations_in(store: KernelStore, prefix: str) -> tuple[Transcript, ...]:
+    """Return every conversation of a campaign, task by task, numbered among those about its task.
+
+    Raises:
+        InputError: no campaign's id, or more than one, begins with `prefix`.
+    """
+    campaign = store.campaign(prefix)
+    runs = store.runs(campaign.root_id)
+    calls = (recorded.call for run in runs for recorded in store.dialogue.calls(run.id))
+    tasks = dict.fromkeys(call.task_id for call in calls if call.task_id)
+    own = shown_id(campaign)
+    return tuple(talk for task in tasks for talk in _by_campaign(store, task).get(own, ()))
 
 
 def conversations_before(store: KernelStore, task_id: str, campaign_id: str) -> int:
@@ -152,11 +163,14 @@ def _by_campaign(store: KernelStore, task_id: str) -> dict[str, tuple[Transcript
     for run in by_run:
         runs_of.setdefault(shown_id(store.campaign(run)) if run else "", []).append(run)
     held: dict[str, tuple[Transcript, ...]] = {}
+    before = 0
     for campaign, runs in runs_of.items():
         lines = [line for run in runs for line in store.events(run, kinds=(_ENDED,))]
         endings = [line.read(Ending) for line in lines]
         calls = [recorded for run in runs for recorded in by_run[run]]
-        held[campaign] = transcripts(read_calls(calls), endings)
+        found = transcripts(read_calls(calls), endings, before)
+        held[campaign] = found
+        before += len(found)
     return held
 
 

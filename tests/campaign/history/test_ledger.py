@@ -10,6 +10,7 @@ from kernelwright.agents.session.ledger import Call, Outcome
 from kernelwright.agents.session.transcript import transcript_lines
 from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay, conversations_about
+from kernelwright.service.commands import app
 from kernelwright.store import Campaign, KernelStore
 from tests.campaign.scripted import INFO
 from tests.store.conftest import task_of
@@ -46,16 +47,68 @@ def test_a_later_run_knows_where_the_replies_of_earlier_ones_are_kept(tmp_path: 
     assert [c.reply.text for c in replayed if c.has_reply] == ["late"]
 
 
-def _talk(store: KernelStore, run: Campaign, *turns: str, task: str, opening: str = "r") -> None:
+def _talk(
+    store: KernelStore,
+    run: Campaign,
+    *turns: str,
+    task: str,
+    opening: str = "r",
+    models: tuple[str, ...] = (),
+) -> None:
     """Hold a conversation of which each turn is a call."""
     ledger = StoreLedger(store, run.id)
     said: tuple[Turn, ...] = ()
-    for text in turns:
-        call = _call(f"{run.id} {text}", task)
+    for number, text in enumerate(turns):
+        call = _call(f"{run.id} {task} {text}", task)
+        if models:
+            call = call.model_copy(update={"model": models[number]})
         prompt = call.prompt.model_copy(update={"request": opening, "turns": said})
         ledger.begin(call.model_copy(update={"prompt": prompt}))
         ledger.finish(call.id, Outcome(reply=text))
         said = (*said, Turn(speaker="assistant", text=text), Turn(speaker="user", text="on"))
+
+
+def test_a_campaign_without_a_candidate_shows_what_was_said_about_each_of_its_tasks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = str(tmp_path / "kernels.db")
+    with KernelStore(url) as store:
+        tasks = [_kept(store, (4, 8)), _kept(store, (4, 16))]
+        _talk(store, _run(store, None), "before", task=tasks[0])
+        run = _run(store, None)
+        for task in tasks:
+            _talk(store, run, "one", "two", task=task)
+        _talk(store, _run(store, run.id), "one", "two", "three", task=tasks[1])
+        names = [store.browse.task(task).shapes for task in tasks]
+    app(["show", run.id[:8], "--conversation", "--store", url], standalone_mode=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[-len(name) :] for line, name in zip(_heads(lines, "# "), names, strict=True)] == (
+        names
+    )
+    assert [line.split(" with")[0] for line in _heads(lines, "Conv")] == [
+        "Conversation 2",
+        "Conversation 1",
+    ]
+    assert "  before" not in lines
+    assert "  three" in lines
+
+
+def _kept(store: KernelStore, shape: tuple[int, int]) -> str:
+    of = task_of(shape)
+    return store.keep_task(of) or of.fingerprint
+
+
+def _heads(lines: list[str], mark: str) -> list[str]:
+    return [line for line in lines if line.startswith(mark)]
+
+
+def test_a_conversation_names_everybody_who_answered(tmp_path: Path) -> None:
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        task = _kept(store, (4, 8))
+        models = ("openai:a", "openai:a", "openai:b")
+        _talk(store, _run(store, None), "one", "two", "three", task=task, models=models)
+        (held,) = conversations_about(store, task)
+    assert next(transcript_lines(held)).startswith("Conversation 1 with openai:a, then openai:b")
 
 
 def test_a_conversation_that_a_later_run_goes_on_with_is_one(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ function words(kind, told) {
     case "CandidateConfirmed": return [badge(told.status), " ", candidate(told.candidate_id), " after confirmation", el("span", { cls: "under" }, told.summary)];
     case "TaskEnded": return [el("a", { href: `#/task/${String(told.task_id).slice(0, 16)}` }, "Task"), ` ended: ${told.reason}`];
     case "ConversationEnded": return [`The ${told.purpose?.role ?? "model"}'s conversation ended after ${format.many(told.turns ?? 0, "turn")}`, el("span", { cls: "under" }, `${told.model}: ${told.reason}`)];
+    case "ReplyAwaited": return ["A reply comes with its batch", el("span", { cls: "under" }, told.place)];
     case "StepCredited": return `The step “${told.credited?.step}” gained ${told.credited?.gain ? `${(100 * told.credited.gain).toFixed(1)} %` : "nothing"}`;
     case "StepsRemembered": return recalled(told, "step");
     case "LessonsTold": return recalled(told, "lesson");
