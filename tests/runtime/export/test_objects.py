@@ -110,6 +110,29 @@ def test_a_lambda_a_partial_and_a_closure_are_carried() -> None:
         assert mx.allclose(alone(X), function(X)).item()
 
 
+class Chain:
+    def __init__(self, *steps: Callable[[mx.array], mx.array]) -> None:
+        self.steps = [*steps]
+
+    def __call__(self, x: mx.array) -> mx.array:
+        for step in self.steps:
+            x = step(x)
+        return x
+
+
+raised = functools.partial(lambda power, x: x**power, 3)
+chain = Chain(lambda x: x * 2 + TABLE.size, lambda x: x - 1)
+chain.steps.append(chain.steps[0])
+
+
+def test_lambdas_that_others_hold_are_carried() -> None:
+    for function, by_state in ((raised, False), (chain, True)):
+        alone = _alone(function, "function", by_state=by_state)
+        assert mx.allclose(alone(X), function(X)).item()
+    steps = vars(_alone(chain, "chain", by_state=True))["steps"]
+    assert steps[0] is steps[2]
+
+
 def _scaled(factor: float) -> Callable[[mx.array], mx.array]:
     def scaled(x: mx.array) -> mx.array:
         return x * factor

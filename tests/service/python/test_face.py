@@ -251,7 +251,7 @@ def total(order, dtype=mx.float32):
     [
         ["facenest.Order(price=f32[64], count=2)"],
         {"order": "facenest.Order(price=f32[64], count=2)"},
-        ["order=facenest.Order(price=f32[64], count=2)", mx.float16],
+        {"order": "facenest.Order(price=f32[64], count=2)", "dtype": mx.float16},
     ],
 )
 def test_a_file_takes_records_as_text_and_what_has_no_text(inputs: object, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ class ObjectPrinter:
     uses_numpy: bool = False
     _holders: Counter[int] = field(default_factory=Counter)
     _shared: dict[int, str] = field(default_factory=dict)
+    _lambdas: dict[int, str] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)
     _alive: list[object] = field(default_factory=list)
 
@@ -116,6 +117,9 @@ class ObjectPrinter:
             callable(value) and _has(value, "__qualname__")
         ):
             name = str(getattr(value, "__name__", "")).rpartition(".")[2]
+            if name == "<lambda>":
+                number = len(self._lambdas) + 1
+                name = self._lambdas.setdefault(id(value), f"_{self.prefix}_lambda_{number}")
             if name.isidentifier():
                 return self.refer(name, value)
         raise NotPrintableError(

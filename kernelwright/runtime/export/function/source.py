@@ -245,7 +245,7 @@ class _Carrier:
             if own != name and self._claim(name, value):
                 self._found.blocks.append(f"{name} = {own}")
             return
-        for known in (space, main_names()):
+        for known in (space, main_names(), *holders_of(value)):
             found = next((key for key, v in known.items() if v is value), None)
             if found is not None and self._by_statement(found, value, known):
                 if found != name and self._claim(name, value):
