@@ -17,9 +17,9 @@ from kernelwright.campaign import Captured, Engine, SearchSpec, Subject, Team, c
 from kernelwright.campaign.execution import run_control
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
-from kernelwright.campaign.fleet.job import AnyCase, FleetJob
 from kernelwright.campaign.fleet.worker import Worker
 from kernelwright.campaign.history import heartbeat
+from kernelwright.campaign.judging.job import AnyCase, JudgeJob
 from kernelwright.evaluator import Evaluation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore
@@ -57,7 +57,7 @@ class LatentJudge:
     journal: Path | None
     info: DeviceInfo = INFO
 
-    def judge(self, job: FleetJob) -> tuple[Evaluation, Sequence[AnyCase]]:
+    def judge(self, job: JudgeJob) -> tuple[Evaluation, Sequence[AnyCase]]:
         """Return the scripted verdict."""
         task, judge = job.task.task(), ScriptedJudge()
         asked = f"{job.task.name} {job.program.kernels[0].source}{' confirmed' * job.confirms}"

@@ -20,8 +20,9 @@ from statistics import median
 from procrastinate.jobs import Status as JobStatus
 
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.campaign.fleet.job import FleetJob, FleetVerdict, TaskText, job_id
+from kernelwright.campaign.fleet.job import FleetJob, FleetVerdict, job_id
 from kernelwright.campaign.fleet.job_queue import TASK, prepare_queue, queue_app
+from kernelwright.campaign.judging.job import TaskText
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.ir.graph import Graph, Node, TensorType

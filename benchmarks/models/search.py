@@ -33,7 +33,7 @@ def search_parts(
             opened,
             spec,
             offline_team(),
-            judges_on(spec.device, opened),
+            judges_on(spec.device, opened, jobs=spec.jobs),
             RunSettings(order=SecondsToSave(weights)),
         )
         graphs = {name: choice.graph for name, choice in named.items()}

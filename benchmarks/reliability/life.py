@@ -36,8 +36,8 @@ from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.executor import ExecutorFactory
 from kernelwright.campaign.execution.retry_policy import DeviceCare, RetryPolicy
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
-from kernelwright.campaign.fleet.job_judge import JobJudge
 from kernelwright.campaign.history import heartbeat
+from kernelwright.campaign.judging.job_judge import JobJudge
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.errors import BlockedError, StoreError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernelwright.campaign import MakeJudge, judges_on
 from kernelwright.campaign.execution.judge import Judge
-from kernelwright.campaign.fleet.job import AnyCase, FleetJob
+from kernelwright.campaign.judging.job import AnyCase, JudgeJob
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
 from kernelwright.metal import Program
@@ -149,7 +149,7 @@ class KnownJobJudge:
         """Return what identifies the device."""
         return self._judge.info
 
-    def judge(self, job: FleetJob) -> tuple[Evaluation, Sequence[AnyCase]]:
+    def judge(self, job: JudgeJob) -> tuple[Evaluation, Sequence[AnyCase]]:
         """Return the verdict."""
         judge = self._judge.confirm if job.confirms else self._judge.evaluate
         return judge(job.task.task(), job.program), ()

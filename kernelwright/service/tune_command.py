@@ -163,7 +163,9 @@ def _search(
             opened,
             spec,
             offline_team(),
-            judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes),
+            judges_on(
+                spec.device, opened, jobs=spec.jobs, threadgroup_bytes=spec.threadgroup_bytes
+            ),
             RunSettings(listen=view.show, team_factory=team_factory, order=SecondsToSave(weights)),
         )
         with ending_in_order(engine):

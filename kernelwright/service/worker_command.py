@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.campaign.execution.device_lock import sole_worker
+from kernelwright.campaign.judging.device_lock import sole_worker
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.option import DeviceOption, JsonOption, Said, print_json_line
@@ -34,8 +34,8 @@ def worker(
     json: JsonOption = False,
 ) -> None:
     """Take jobs for this machine's chip from the queue until Ctrl-C; what runs then is finished."""
-    from kernelwright.campaign.fleet.job_judge import job_judges_on
     from kernelwright.campaign.fleet.worker import Worker
+    from kernelwright.campaign.judging.judges import job_judges_on
     from kernelwright.metal.device.registry import default_device
     from kernelwright.store import KernelStore
 
@@ -56,7 +56,7 @@ def worker(
     with sole_worker(chosen), KernelStore(database) as store:
         Worker(
             store,
-            job_judges_on(chosen),
+            job_judges_on(chosen, jobs=jobs),
             jobs=jobs,
             say=say,
         ).run()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.campaign.execution.judge import EvaluatorJudge
+from kernelwright.campaign.execution.judge import judge_on
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.store import KernelStore
 from tests.agents.loopback.loop import Shared
@@ -35,7 +35,7 @@ def provider(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def judge() -> Iterator[Shared]:
-    judge = EvaluatorJudge("simulator", EvaluatorConfig())
+    judge = judge_on("simulator", EvaluatorConfig())
     yield Shared(judge)
     judge.close()
 

@@ -14,7 +14,7 @@ from kernelwright.agents.session.transcript import transcript_lines
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
 from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.execution.judge import EvaluatorJudge
+from kernelwright.campaign.execution.judge import judge_on
 from kernelwright.campaign.history.ledger import conversations_about
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import InputError, ModelError
@@ -252,7 +252,7 @@ def with_secret(store: KernelStore, subject: Subject, model: Script, secret: str
             jobs=1,
         )
         with open_team(store, spec, QUICK) as team_factory:
-            make_judge = partial(EvaluatorJudge, "simulator", config)
+            make_judge = partial(judge_on, "simulator", config)
             Engine(
                 store, spec, offline_team(), make_judge, RunSettings(team_factory=team_factory)
             ).run(capture_subjects([subject]))

@@ -1,6 +1,6 @@
 """A pool of as many judges as may work at once, lent out one to a thread."""
 
-import queue
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -55,8 +55,9 @@ class EvaluatorPool:
         self.tool_evaluations = 0
         """Programs that models had judged while they wrote, and that are no candidates yet."""
         self._tried: dict[tuple[str, str], Evaluation] = {}
-        self._idle: queue.SimpleQueue[RetryingJudge] = queue.SimpleQueue()
-        self._idle.put(self._judges[0])
+        self._idle = list(self._judges)
+        """Those who judged last come last."""
+        self._lock = threading.Lock()
 
     def evaluate(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
         """Evaluate on the next free judge, or with a worker of its own; from `jobs` threads.
@@ -70,7 +71,7 @@ class EvaluatorPool:
             self.tool_evaluations -= 1
             return known
         self.evaluations += 1
-        with self._borrowed(alone=alone) as judge:
+        with self._borrowed(task, alone=alone) as judge:
             return judge.evaluate(task, program)
 
     def try_out(self, task: Task, program: Program) -> Evaluation:
@@ -81,7 +82,7 @@ class EvaluatorPool:
         """
         self.evaluations += 1
         self.tool_evaluations += 1
-        with self._borrowed(alone=False) as judge:
+        with self._borrowed(task, alone=False) as judge:
             evaluation = judge.evaluate(task, program)
         if not self.info.measures_time:
             # Counted times are the same every time; measured ones are taken again.
@@ -90,27 +91,32 @@ class EvaluatorPool:
 
     def confirm(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
         """Put a candidate through every stage on the next free judge."""
-        with self._borrowed(alone=alone) as judge:
+        with self._borrowed(task, alone=alone) as judge:
             return judge.confirm(task, program)
 
     @contextmanager
-    def _borrowed(self, *, alone: bool) -> Iterator[RetryingJudge]:
-        judge = self._borrow()
+    def _borrowed(self, task: Task, *, alone: bool) -> Iterator[RetryingJudge]:
+        judge = self._borrow(task.fingerprint)
         try:
             if alone:
                 judge.start_again()
             yield judge
         finally:
-            self._idle.put(judge)
+            with self._lock:
+                self._idle.append(judge)
 
-    def _borrow(self) -> RetryingJudge:
-        try:
-            return self._idle.get_nowait()
-        except queue.Empty:
-            # A search whose every candidate is known starts no second worker.
-            judge = RetryingJudge(self._make_judge, self.info, self._health)
-            self._judges.append(judge)
-            return judge
+    def _borrow(self, task_id: str) -> RetryingJudge:
+        """Take one that has the task's cases, else the one that has been idle for longest."""
+        with self._lock:
+            if not self._idle:
+                # A search whose every candidate is known starts no second worker.
+                judge = RetryingJudge(self._make_judge, self.info, self._health)
+                self._judges.append(judge)
+                return judge
+            informed = (judge for judge in self._idle if task_id in judge.tasks)
+            chosen = next(informed, self._idle[0])
+            self._idle.remove(chosen)
+            return chosen
 
     def close(self) -> None:
         """End every worker."""

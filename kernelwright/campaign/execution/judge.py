@@ -6,12 +6,11 @@ from functools import cache
 from importlib.metadata import version
 from typing import Protocol
 
-from kernelwright.campaign.execution.device_lock import turn_on
 from kernelwright.campaign.history.evaluation_history import Memory, OwnMemory, StoredMemory
+from kernelwright.campaign.judging.job import JudgeJob, TaskText
+from kernelwright.campaign.judging.judges import OwnJobJudge, job_judges_on
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
-from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
 from kernelwright.metal.kernel import Program
@@ -46,74 +45,73 @@ def judges_on(
     device: DeviceName,
     store: KernelStore | None = None,
     *,
+    jobs: int = 1,
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
 ) -> "Callable[[], EvaluatorJudge]":
     """Return what makes judges on a device; they share one secret, so that they agree.
 
-    With a store they know what was tried, and what caught it, in campaigns before this one. A
-    threadgroup may take `threadgroup_bytes`: see `registry.open_device`.
+    With a store they know what was tried, and what caught it, in campaigns before this one. Where
+    `jobs` judge at once, each has a process of its own. A threadgroup may take
+    `threadgroup_bytes`: see `registry.open_device`.
     """
     config = EvaluatorConfig(threadgroup_bytes=threadgroup_bytes)
     memory = OwnMemory() if store is None else StoredMemory(store)
-    suites = SuiteCache()
-    return lambda: EvaluatorJudge(device, config, memory, suites)
+    make = job_judges_on(device, jobs=jobs, config=config)
+    return lambda: EvaluatorJudge(make(), config, memory)
+
+
+def judge_on(
+    device: DeviceName, config: EvaluatorConfig, memory: Memory | None = None
+) -> "EvaluatorJudge":
+    """Return one judge, in this process."""
+    return EvaluatorJudge(job_judges_on(device, config=config)(), config, memory)
 
 
 class EvaluatorJudge:
     """Screens and confirms with one evaluator, so that both share its suites of cases."""
 
     def __init__(
-        self,
-        device: DeviceName,
-        config: EvaluatorConfig,
-        memory: Memory | None = None,
-        suites: SuiteCache | None = None,
+        self, judge: OwnJobJudge, config: EvaluatorConfig, memory: Memory | None = None
     ) -> None:
-        self._is_over = False
-        self._evaluator = Evaluator(
-            device, config, suites=suites, turn=lambda: turn_on(device, lambda: self._is_over)
-        )
+        self._judge = judge
         self._memory = memory or OwnMemory()
-        self._recalled: set[str] = set()
         self._screening = config
         self._confirming = config.model_copy(update={"through": Stage.CONFIRMATION})
 
     @property
     def info(self) -> DeviceInfo:
         """Return what identifies the device."""
-        return self._evaluator.info
+        return self._judge.info
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """Return the ids of the workers that are there."""
-        return self._evaluator.processes
+        """Return the ids of the processes that work for it."""
+        return self._judge.processes
 
     def evaluate(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict on a program."""
-        return self._judge(self._screening, task, program)
+        return self._verdict(self._screening, task, program)
 
     def confirm(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict of every stage."""
-        return self._judge(self._confirming, task, program)
+        return self._verdict(self._confirming, task, program)
 
-    def _judge(self, config: EvaluatorConfig, task: Task, program: Program) -> Evaluation:
-        known = self._evaluator.regressions
-        if task.fingerprint not in self._recalled:
-            self._recalled.add(task.fingerprint)
-            known.extend(case for case in self._memory.regressions(task) if case not in known)
-        before = len(known)
-        self._evaluator.config = config
-        evaluation = self._evaluator.evaluate(
-            task, program, tried=self._memory.tried(task, program)
+    def _verdict(self, config: EvaluatorConfig, task: Task, program: Program) -> Evaluation:
+        job = JudgeJob(
+            task=TaskText.of(task),
+            program=program,
+            config=config,
+            tried=self._memory.tried(task, program),
+            cases=tuple(self._memory.regressions(task)),
         )
-        for case in known[before:]:
+        evaluation, cases = self._judge.judge(job)
+        for case in cases:
             self._memory.keep(case)
         return evaluation
 
     def close(self) -> None:
         """End the worker."""
-        self._is_over = True
-        self._evaluator.close()
+        self._judge.close()
 
 
 def environment_of(device: DeviceInfo) -> Environment:

@@ -92,6 +92,8 @@ class RetryingJudge:
         self._health = health
         self._judge = judge
         self._is_closed = False
+        self.tasks: set[str] = set()
+        """Tasks whose cases it has drawn."""
 
     @property
     def info(self) -> DeviceInfo:
@@ -104,17 +106,18 @@ class RetryingJudge:
         Raises:
             DeviceParkedError: the device failed again and again.
         """
-        return self._retrying(lambda judge: judge.evaluate(task, program))
+        return self._retrying(task, lambda judge: judge.evaluate(task, program))
 
     def confirm(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict of every stage."""
-        return self._retrying(lambda judge: judge.confirm(task, program))
+        return self._retrying(task, lambda judge: judge.confirm(task, program))
 
     def start_again(self) -> None:
         """Give the next candidate a worker that no other has been near."""
         if self._judge is not None:
             self._judge.close()
             self._judge = None
+            self.tasks.clear()
 
     def close(self) -> None:
         """End its workers."""
@@ -123,9 +126,10 @@ class RetryingJudge:
         if judge is not None:
             judge.close()
 
-    def _retrying(self, judge: Callable[[Judge], Evaluation]) -> Evaluation:
+    def _retrying(self, task: Task, judge: Callable[[Judge], Evaluation]) -> Evaluation:
         while True:
             self._wait_for_power()
+            self.tasks.add(task.fingerprint)
             try:
                 if self._judge is None:
                     self._judge = self._make()

@@ -25,4 +25,4 @@ def evaluators_for(
             f"the campaign names the chip {spec.chip!r}, which a fleet's workers have; give "
             "--fleet too, or leave [campaign] chips out."
         )
-    return judges_on(spec.device, store, threadgroup_bytes=spec.threadgroup_bytes)
+    return judges_on(spec.device, store, jobs=spec.jobs, threadgroup_bytes=spec.threadgroup_bytes)

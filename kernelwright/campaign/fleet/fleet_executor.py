@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 from kernelwright.campaign.execution.executor import Job, JobVerdict
 from kernelwright.campaign.execution.retry_policy import DeviceParkedError
-from kernelwright.campaign.fleet.job import FleetJob, FleetVerdict, TaskText, job_id, job_version
+from kernelwright.campaign.fleet.job import FleetJob, FleetVerdict, job_id, job_version
 from kernelwright.campaign.fleet.job_queue import DEAD_AFTER_S, TASK, queue_app
 from kernelwright.campaign.history.evaluation_history import StoredMemory
+from kernelwright.campaign.judging.job import TaskText
 from kernelwright.errors import DeviceError, StoreError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status

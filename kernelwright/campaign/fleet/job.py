@@ -1,23 +1,15 @@
-"""A job of a fleet and its verdict: all that they need, as JSON."""
+"""A job of a fleet and its verdict: a judge's, with where they belong."""
 
 from importlib.metadata import version
-from typing import Self
 
-from pydantic import SerializeAsAny
-
+from kernelwright.campaign.judging.job import JudgeAnswer, JudgeJob
 from kernelwright.digest import digest
-from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation, Stage
-from kernelwright.evaluator.inputs.caught_case import CaughtCase
-from kernelwright.evaluator.inputs.stated_case import StatedCaughtCase
-from kernelwright.evaluator.task import Task, Tolerance
-from kernelwright.ir.graph import Graph
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
+from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 from kernelwright.store import Environment
 
-AnyCase = StatedCaughtCase | CaughtCase
 _LONGEST_CHIP = 80
 
 
@@ -34,68 +26,20 @@ def queue_of(device: DeviceInfo, of_version: str) -> str:
     return f"{device.name}/{chip}/{of_version}"
 
 
-class TaskText(Record):
-    """A task as JSON."""
-
-    name: str
-    graph: str
-    tolerances: tuple[tuple[float, float], ...] = ()
-    """Relative and absolute, for each output."""
-    variants: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, task: Task) -> Self:
-        """Write a task."""
-        return cls(
-            name=task.name,
-            graph=task.graph.to_json(),
-            tolerances=tuple((t.relative, t.absolute) for t in task.tolerances),
-            variants=tuple(graph.to_json() for graph in task.variants),
-        )
-
-    def task(self) -> Task:
-        """Read it back."""
-        return Task(
-            Graph.from_json(self.graph),
-            self.name,
-            tuple(Tolerance(*pair) for pair in self.tolerances),
-            tuple(map(Graph.from_json, self.variants)),
-        )
-
-
-class FleetJob(Record):
-    """A program to evaluate, with everything that decides its verdict besides the device."""
+class FleetJob(JudgeJob):
+    """A judge's job in a queue."""
 
     id: str
     version: str
-    task: TaskText
-    program: Program
-    config: EvaluatorConfig
-    tried: int = 1
-    cases: tuple[SerializeAsAny[AnyCase], ...] = ()
-    """What has caught candidates of the task before."""
-    alone: bool = False
-
-    @property
-    def confirms(self) -> bool:
-        """True when it is put through every stage."""
-        return self.config.through is Stage.CONFIRMATION
 
 
-class FleetVerdict(Record):
+class FleetVerdict(JudgeAnswer):
     """What a worker answers."""
 
     environment: Environment
     """The worker's own."""
     worker: str
     """Where it was judged, for people."""
-    evaluation: Evaluation | None = None
-    cases: tuple[SerializeAsAny[AnyCase], ...] = ()
-    """What has caught the candidate, for those after it."""
-    failure: str = ""
-    """Why there is no evaluation: the device failed."""
-    error: str = ""
-    """Why there is no evaluation: the evaluator failed at this candidate."""
 
 
 def job_id(queue: str, task: Task, program: Program, *, confirms: bool) -> str:

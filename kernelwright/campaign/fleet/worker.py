@@ -20,7 +20,6 @@ from kernelwright.campaign.fleet.job import (
     job_version,
     queue_of,
 )
-from kernelwright.campaign.fleet.job_judge import JobJudge, MakeJobJudge
 from kernelwright.campaign.fleet.job_queue import (
     DEAD_AFTER_S,
     HEARTBEAT_S,
@@ -28,6 +27,7 @@ from kernelwright.campaign.fleet.job_queue import (
     prepare_queue,
     queue_app,
 )
+from kernelwright.campaign.judging.job_judge import JobJudge, MakeJobJudge
 from kernelwright.digest import digest
 from kernelwright.errors import DeviceError, KernelwrightError, StoreError
 from kernelwright.store import KernelStore

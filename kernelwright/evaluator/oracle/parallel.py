@@ -24,6 +24,8 @@ _MANY_CORES, _SPARED_CORES = 8, 2
 _PART_ELEMENTS = 1 << 15
 _ROOM_SHARE = 0.25
 """Of the machine's memory, for all large work that goes on at once."""
+_sharers = 1
+"""Processes among which that memory is divided."""
 
 
 def cores() -> int:
@@ -36,8 +38,14 @@ def cores() -> int:
 
 
 def memory_bytes() -> int:
-    """Return how much memory the machine has."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """Return how much memory the machine has, or this process's share of it."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _sharers
+
+
+def share_memory(processes: int) -> None:
+    """Leave the other judges of this machine their shares, before any large work begins."""
+    global _sharers
+    _sharers = processes
 
 
 def in_parts(work: Callable[[Item], Result], parts: Sequence[Item]) -> list[Result]:

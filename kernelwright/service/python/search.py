@@ -165,7 +165,7 @@ def run_search(
             store,
             spec,
             offline_team(),
-            judges_on(spec.device, store, threadgroup_bytes=spec.threadgroup_bytes),
+            judges_on(spec.device, store, jobs=spec.jobs, threadgroup_bytes=spec.threadgroup_bytes),
             RunSettings(
                 listen=listen,
                 team_factory=planner.put_in_front(team_factory, spec),

@@ -9,8 +9,8 @@ from typing import Self
 
 from kernelwright.campaign.execution.executor import Executor, ExecutorFactory, Job, JobVerdict
 from kernelwright.campaign.execution.retry_policy import DeviceCare, Rest
-from kernelwright.campaign.fleet.job import AnyCase, FleetJob
-from kernelwright.campaign.fleet.job_judge import JobJudge
+from kernelwright.campaign.judging.job import AnyCase, JudgeJob
+from kernelwright.campaign.judging.job_judge import JobJudge
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
@@ -99,7 +99,7 @@ class SabotagedJobJudge:
         """Return what identifies the device."""
         return self._judge.info
 
-    def judge(self, job: FleetJob) -> tuple[Evaluation, Sequence[AnyCase]]:
+    def judge(self, job: JudgeJob) -> tuple[Evaluation, Sequence[AnyCase]]:
         """Return the verdict; the worker may die of it, hang, or meet a silent driver."""
         kinds = {fault.kind for fault in self._sabotage.at("evaluation")}
         if "driver_silent" in kinds:

@@ -21,11 +21,11 @@ from kernelwright.campaign import (
 )
 from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
 from kernelwright.campaign.execution import run_control
-from kernelwright.campaign.execution.device_lock import turn_on
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.evaluator_pool import EvaluatorPool, judges_at_once
 from kernelwright.campaign.execution.retry_policy import DeviceCare, DeviceParkedError, RetryPolicy
 from kernelwright.campaign.history import heartbeat
+from kernelwright.campaign.judging.device_lock import turn_on
 from kernelwright.errors import DeviceError, StoreError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
@@ -236,9 +236,7 @@ def test_a_search_that_is_stopped_while_the_disk_is_full_goes_on_later(
 def test_threads_and_processes_take_turns_on_a_device_that_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "kernelwright.campaign.execution.device_lock.shared_cache", lambda: tmp_path
-    )
+    monkeypatch.setattr("kernelwright.campaign.judging.device_lock.shared_cache", lambda: tmp_path)
     with turn_on("simulator", lambda: True), turn_on("simulator", lambda: True):
         pass
     with (

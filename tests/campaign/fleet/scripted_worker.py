@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.campaign.execution.retry_policy import RetryPolicy
-from kernelwright.campaign.fleet.job import AnyCase, FleetJob
 from kernelwright.campaign.fleet.worker import Worker
+from kernelwright.campaign.judging.job import AnyCase, JudgeJob
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator import Evaluation
 from kernelwright.metal.device.base import DeviceInfo
@@ -33,7 +33,7 @@ class ScriptedJobJudge:
     restarts: int = 0
     judge_: ScriptedJudge = field(default_factory=ScriptedJudge)
 
-    def judge(self, job: FleetJob) -> tuple[Evaluation, Sequence[AnyCase]]:
+    def judge(self, job: JudgeJob) -> tuple[Evaluation, Sequence[AnyCase]]:
         task, source = job.task.task(), job.program.kernels[0].source
         asked = f"{task.name} {source}{' alone' * job.alone}{' confirmed' * job.confirms}"
         with self.journal.open("a") as file:

@@ -16,7 +16,8 @@ from kernelwright.campaign.execution.retry_policy import USUAL_CARE
 from kernelwright.campaign.fleet import fleet_executors, worker
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
-from kernelwright.campaign.fleet.job import FleetJob, TaskText, job_version
+from kernelwright.campaign.fleet.job import FleetJob, job_version
+from kernelwright.campaign.judging.job import TaskText
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig

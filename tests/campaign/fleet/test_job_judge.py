@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.campaign.fleet import job_judge, worker
+from kernelwright.campaign.fleet import worker
+from kernelwright.campaign.judging import job_judge, judges
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.store import KernelStore
 from tests.campaign.fleet.scripted_worker import ScriptedJobJudge
@@ -14,12 +15,12 @@ from tests.campaign.fleet.scripted_worker import ScriptedJobJudge
 def test_judges_of_one_worker_draw_each_tasks_cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
     caches: list[object] = []
 
-    def opened(device: str, *, suites: object, turn: object) -> SimpleNamespace:
+    def opened(device: str, config: object, *, suites: object, turn: object) -> SimpleNamespace:
         caches.append(suites)
         return SimpleNamespace()
 
     monkeypatch.setattr(job_judge, "Evaluator", opened)
-    make = job_judge.job_judges_on("simulator")
+    make = judges.job_judges_on("simulator")
     assert make() is not make()
     assert caches[0] is caches[1]
 

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.campaign.execution.judge import EvaluatorJudge, environment_of, judges_on
+from kernelwright.campaign.execution.judge import (
+    EvaluatorJudge,
+    environment_of,
+    judge_on,
+    judges_on,
+)
 from kernelwright.campaign.history.evaluation_history import OwnMemory, StoredMemory
 from kernelwright.evaluator.attacks.corpus import bases, mutants, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
@@ -27,16 +32,16 @@ def add_trial(store: KernelStore, judge: EvaluatorJudge, program: Program) -> No
 
 def test_a_case_that_caught_a_candidate_meets_those_of_the_next_campaign(tmp_path: Path) -> None:
     with KernelStore(str(tmp_path / "store.db")) as store:
-        first = EvaluatorJudge("simulator", CONFIG, StoredMemory(store))
+        first = judge_on("simulator", CONFIG, StoredMemory(store))
         add_trial(store, first, WRONG.program)
         assert first.evaluate(TASK, WRONG.program).status is Status.WRONG
         first.close()
         assert len(StoredMemory(store).regressions(TASK)) == 1
         another = CONFIG.model_copy(update={"secret": "of the next campaign"})
-        forgetful = EvaluatorJudge("simulator", another)
+        forgetful = judge_on("simulator", another)
         fewer = forgetful.evaluate(TASK, bases()["rotate"].program)
         forgetful.close()
-        second = EvaluatorJudge("simulator", another, StoredMemory(store))
+        second = judge_on("simulator", another, StoredMemory(store))
         more = second.evaluate(TASK, bases()["rotate"].program)
         second.close()
     assert (more.is_correct, more.cases) == (True, fewer.cases + 1)
@@ -58,15 +63,15 @@ def test_without_a_store_every_new_program_counts() -> None:
 
 
 def test_the_count_reaches_the_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = EvaluatorJudge("simulator", CONFIG)
+    judge = judge_on("simulator", CONFIG)
     seen: list[int] = []
-    evaluate = judge._evaluator.evaluate
+    evaluate = judge._judge._evaluator.evaluate
 
     def watched(task: object, program: Program, *, tried: int) -> object:
         seen.append(tried)
         return evaluate(TASK, program, tried=tried)
 
-    monkeypatch.setattr(judge._evaluator, "evaluate", watched)
+    monkeypatch.setattr(judge._judge._evaluator, "evaluate", watched)
     for name in ("rotate", "softmax"):
         judge.evaluate(TASK, bases()[name].program)
     judge.close()

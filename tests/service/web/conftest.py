@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from fastapi.testclient import TestClient
 
-from kernelwright.campaign.execution.judge import EvaluatorJudge
+from kernelwright.campaign.execution.judge import judge_on
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.service.api.app import create_app
 from kernelwright.service.api.guard import Access
@@ -36,7 +36,7 @@ class Filled:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
     """Search a small function on the simulator with a model of the loopback's."""
     path = tmp_path_factory.mktemp("page") / "kernels.db"
-    judge = EvaluatorJudge("simulator", EvaluatorConfig())
+    judge = judge_on("simulator", EvaluatorConfig())
     name = f"openai:{NAMES['openai']}"
     with (
         pytest.MonkeyPatch.context() as patch,

@@ -13,6 +13,8 @@ from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.metal.device.base import DeviceName
 
 _LOOK_S = 0.1
+_PROCESS_LOOK_S = 0.01
+"""The device idles that long between the judges of two processes."""
 _THREADS: defaultdict[str, Lock] = defaultdict(Lock)
 """By device: who of this process has the turn, or waits for other processes."""
 
@@ -78,7 +80,7 @@ def _turn_of_process(device: DeviceName, is_over: Callable[[], bool]) -> Iterato
     with (folder / f"{_name_of(device)}.turn").open("w") as file:
         while not _took(file.fileno()):
             _give_up_if(is_over(), device)
-            time.sleep(_LOOK_S)
+            time.sleep(_PROCESS_LOOK_S)
         yield
 
 

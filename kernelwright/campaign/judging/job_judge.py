@@ -1,14 +1,19 @@
-"""Judges a fleet's jobs on this machine: all that a verdict depends on comes with the job."""
+"""Judges jobs on this machine: all that a verdict depends on comes with the job."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
-from kernelwright.campaign.execution.device_lock import turn_on
-from kernelwright.campaign.fleet.job import AnyCase, FleetJob
+from kernelwright.campaign.judging.device_lock import turn_on
+from kernelwright.campaign.judging.job import AnyCase, JudgeJob, TaskText
+from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
+from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
+
+_KEPT_TASKS = 32
 
 
 class JobJudge(Protocol):
@@ -18,7 +23,7 @@ class JobJudge(Protocol):
     def info(self) -> DeviceInfo:
         """Return what identifies the device."""
 
-    def judge(self, job: FleetJob) -> tuple[Evaluation, Sequence[AnyCase]]:
+    def judge(self, job: JudgeJob) -> tuple[Evaluation, Sequence[AnyCase]]:
         """Return the verdict, and the cases that caught the candidate and were not known.
 
         Raises:
@@ -35,20 +40,22 @@ class JobJudge(Protocol):
 MakeJobJudge = Callable[[], JobJudge]
 
 
-def job_judges_on(device: DeviceName) -> "Callable[[], EvaluatorJobJudge]":
-    """Return what makes judges for a worker; they build each task's cases once, for all of them."""
-    suites = SuiteCache()
-    return lambda: EvaluatorJobJudge(device, suites)
-
-
 class EvaluatorJobJudge:
     """Keeps one evaluator warm; a job of another campaign brings another secret."""
 
-    def __init__(self, device: DeviceName, suites: SuiteCache) -> None:
-        self._device = device
+    def __init__(
+        self,
+        device: DeviceName,
+        suites: SuiteCache | None = None,
+        config: EvaluatorConfig | None = None,
+    ) -> None:
+        """Judge on `device`, which opens under the limits of `config`."""
         self._is_over = False
         self._evaluator = Evaluator(
-            device, suites=suites, turn=lambda: turn_on(self._device, lambda: self._is_over)
+            device,
+            config,
+            suites=suites,
+            turn=lambda: turn_on(device, lambda: self._is_over),
         )
         self._info: DeviceInfo | None = None
 
@@ -58,7 +65,12 @@ class EvaluatorJobJudge:
         self._info = self._info or self._evaluator.info
         return self._info
 
-    def judge(self, job: FleetJob) -> tuple[Evaluation, Sequence[AnyCase]]:
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Return the ids of the workers that are there."""
+        return self._evaluator.processes
+
+    def judge(self, job: JudgeJob) -> tuple[Evaluation, Sequence[AnyCase]]:
         """Return the verdict, and the cases that caught the candidate."""
         evaluator = self._evaluator
         if evaluator.config.commitment != job.config.commitment:
@@ -67,7 +79,7 @@ class EvaluatorJobJudge:
         known = evaluator.regressions
         known.extend(case for case in job.cases if case not in known)
         before = len(known)
-        evaluation = evaluator.evaluate(job.task.task(), job.program, tried=job.tried)
+        evaluation = evaluator.evaluate(_read(job.task), job.program, tried=job.tried)
         return evaluation, known[before:]
 
     def start_again(self) -> None:
@@ -78,3 +90,9 @@ class EvaluatorJobJudge:
         """End the worker for good."""
         self._is_over = True
         self._evaluator.close()
+
+
+@lru_cache(maxsize=_KEPT_TASKS)
+def _read(text: TaskText) -> Task:
+    """Read a task; the candidates of one share it with all that was worked out from it."""
+    return text.task()

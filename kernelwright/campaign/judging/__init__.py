@@ -1,0 +1,1 @@
+"""Who judges a job: an evaluator in this process, or one in a process of its own."""
