@@ -7,7 +7,8 @@ from importlib.metadata import version
 from typing import Protocol
 
 from kernelwright.campaign.history.evaluation_history import Memory, OwnMemory, StoredMemory
-from kernelwright.campaign.judging.job import JudgeJob, TaskText
+from kernelwright.campaign.judging.job import JudgeJob
+from kernelwright.campaign.judging.job_judge import write_task
 from kernelwright.campaign.judging.judges import OwnJobJudge, job_judges_on
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation, Stage
@@ -98,7 +99,7 @@ class EvaluatorJudge:
 
     def _verdict(self, config: EvaluatorConfig, task: Task, program: Program) -> Evaluation:
         job = JudgeJob(
-            task=TaskText.of(task),
+            task=write_task(task),
             program=program,
             config=config,
             tried=self._memory.tried(task, program),

@@ -79,7 +79,7 @@ class EvaluatorJobJudge:
         known = evaluator.regressions
         known.extend(case for case in job.cases if case not in known)
         before = len(known)
-        evaluation = evaluator.evaluate(_read(job.task), job.program, tried=job.tried)
+        evaluation = evaluator.evaluate(read_task(job.task), job.program, tried=job.tried)
         return evaluation, known[before:]
 
     def start_again(self) -> None:
@@ -93,6 +93,12 @@ class EvaluatorJobJudge:
 
 
 @lru_cache(maxsize=_KEPT_TASKS)
-def _read(text: TaskText) -> Task:
+def read_task(text: TaskText) -> Task:
     """Read a task; the candidates of one share it with all that was worked out from it."""
     return text.task()
+
+
+@lru_cache(maxsize=_KEPT_TASKS)
+def write_task(task: Task) -> TaskText:
+    """Write a task, once for all of its candidates: a graph may hold captured weights."""
+    return TaskText.of(task)

@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from kernelwright.campaign.judging import judge_process
+from kernelwright.campaign.judging import judge_process, judges
 from kernelwright.campaign.judging.job import (
     AnyCase,
     JudgeAnswer,
@@ -23,7 +23,7 @@ from kernelwright.campaign.judging.job import (
 from kernelwright.campaign.judging.job_judge import EvaluatorJobJudge
 from kernelwright.campaign.judging.judge_process import ProcessJobJudge
 from kernelwright.campaign.judging.judge_service import answer
-from kernelwright.campaign.judging.judges import job_judges_on
+from kernelwright.campaign.judging.judges import JobJudgeBySize, job_judges_on
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator import Evaluation, Status
 from kernelwright.evaluator.attacks.corpus import bases, mutants, task_of
@@ -165,13 +165,34 @@ def test_a_line_keeps_numbers_that_are_none() -> None:
     ("device", "jobs", "kind"),
     [
         ("simulator", 2, EvaluatorJobJudge),
-        ("simulator", 3, ProcessJobJudge),
-        ("cuda", 3, ProcessJobJudge),
+        ("simulator", 3, JobJudgeBySize),
+        ("cuda", 3, JobJudgeBySize),
         ("metal", 3, EvaluatorJobJudge),
     ],
 )
 def test_many_judges_have_processes(device: DeviceName, jobs: int, kind: type) -> None:
     assert type(job_judges_on(device, jobs=jobs)()) is kind
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_cases_that_exceed_a_judges_share_are_here_once(
+    is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def judging(kind: str) -> Callable[[object, JudgeJob], tuple[None, tuple[()]]]:
+        def judge(self: object, job: JudgeJob) -> tuple[None, tuple[()]]:
+            asked.append(kind)
+            return None, ()
+
+        return judge
+
+    bytes_of_all = 2 * 400 * TASK.graph.element_count * 3
+    monkeypatch.setattr(judges, "memory_bytes", lambda: bytes_of_all - is_large)
+    monkeypatch.setattr(ProcessJobJudge, "judge", judging("apart"))
+    monkeypatch.setattr(EvaluatorJobJudge, "judge", judging("here"))
+    job_judges_on("simulator", jobs=3)().judge(JOB)
+    assert asked == ["here" if is_large else "apart"]
 
 
 def test_judges_share_the_machines_memory(monkeypatch: pytest.MonkeyPatch) -> None:
