@@ -56,3 +56,16 @@ def _definitions(tokens: Iterable[Token]) -> Iterator[tuple[Token, list[Token]]]
 def _definition(words: list[Token]) -> Iterator[tuple[Token, list[Token]]]:
     if len(words) > 2 and words[2].kind is TokenKind.IDENTIFIER:
         yield words[2], words[3:]
+
+
+def integer_macros(tokens: Iterable[Token]) -> dict[str, int]:
+    """Return the integer `#define`s of a text, which binding indices may use."""
+    words = [t for t in tokens if t.directive == "define" and t.is_code]
+    macros: dict[str, int] = {}
+    for place, token in enumerate(words):
+        if token.spelling == "define" and place + 2 < len(words):
+            value = words[place + 2]
+            ends = place + 3 >= len(words) or words[place + 3].spelling == "#"
+            if value.kind is TokenKind.NUMBER and ends and value.text.isdigit():
+                macros[words[place + 1].spelling] = int(value.text)
+    return macros

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from kernelwright.errors import InputError
 from kernelwright.metal.extent import evaluate
@@ -11,10 +11,10 @@ from kernelwright.metal.msl.aggregate import idle_constructors
 from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
-from kernelwright.metal.msl.macro import Macros
+from kernelwright.metal.msl.macro import Macros, integer_macros
 from kernelwright.metal.msl.qualifier import idle_qualifiers
 from kernelwright.metal.msl.signature import Parameter, read_parameters
-from kernelwright.metal.msl.structure import Function, Instantiation, Structure, Variable
+from kernelwright.metal.msl.structure import Function, Instantiation, Structure, Variable, join
 from kernelwright.metal.msl.swizzle import swizzle_assignments
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 from kernelwright.metal.msl.unset import unset_declarators
@@ -203,7 +203,7 @@ class _Rewriter:
 
     def declarations(self, structure: Structure, *, is_macro: bool = False) -> None:
         """Rewrite kernels, instantiations, methods, threadgroup variables, constants."""
-        macros = _object_macros(self.tokens)
+        macros = integer_macros(self.tokens)
         waiting = waiting_functions(structure)
         self.binding_attributes(structure)
         idle = {f.start for f in idle_constructors(structure)}
@@ -322,7 +322,7 @@ class _Rewriter:
             keyword = next(
                 (i for i in variable.specifiers if structure.spelling(i) == "threadgroup"), None
             )
-            if keyword is None or any(d.marks for d in variable.declarators):
+            if keyword is None or all(d.marks for d in variable.declarators):
                 continue
             if all(structure.spelling(d.name_at) for d in variable.declarators):
                 before = len(self.variables)
@@ -339,29 +339,41 @@ class _Rewriter:
     ) -> None:
         """Turn one declaration into a typedef and references to the threadgroup's memory.
 
-        `sizes` tells in which blocks others were declared before, and what they take.
+        What it also declares as pointers stays, as a declaration of its own. `sizes` tells in
+        which blocks others were declared before, and what they take.
         """
-        word = structure.code[keyword]
-        self.editor.replace(word.offset, word.text, "typedef")
+        words = [structure.code[i] for i in variable.specifiers if i != keyword]
+        if not variable.declarators[0].marks:
+            word = structure.code[keyword]
+            self.editor.replace(word.offset, word.text, "typedef")
         self.drop_alignment(structure, variable)
-        references = []
-        for declarator in variable.declarators:
-            token = structure.code[declarator.name_at]
-            number = len(self.variables)
-            self.variables.append(
-                NumberedVariable(token.spelling, self.file, token.line, token.column)
-            )
-            type_ = f"kw_threadgroup_{number}"
-            sizes.append((variable.blocks, f"sizeof({type_})"))
-            self.editor.replace(token.offset, token.text, type_)
-            references.append(
-                f" threadgroup {type_}& {token.spelling} = *(threadgroup {type_}*)"
-                f"kw_threadgroup_alloc({number}, sizeof({type_}), alignof({type_}));"
-            )
+        references: list[str] = []
+        for declarator, following in zip_longest(variable.declarators, variable.declarators[1:]):
+            if not declarator.marks:
+                size, reference = self.reference(structure.code[declarator.name_at])
+                sizes.append((variable.blocks, size))
+                references.append(reference)
+            if following is not None and bool(following.marks) != bool(declarator.marks):
+                comma = structure.code[following.start - 1]
+                head = "threadgroup" if following.marks else "typedef"
+                after = "".join((";", *references, f" {head} {join(words)}"))
+                self.editor.replace(comma.offset, comma.text, after)
+                references = []
         alive = (s for blocks, s in sizes if variable.blocks[: len(blocks)] == blocks)
         size = " + ".join(alive)
         references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>());")
         self.editor.insert(structure.code[variable.end].end, "".join(references))
+
+    def reference(self, name: Token) -> tuple[str, str]:
+        """Give a variable's name to its type; return its size, and the reference of its name."""
+        number, spelled = len(self.variables), name.spelling
+        self.variables.append(NumberedVariable(spelled, self.file, name.line, name.column))
+        type_ = f"kw_threadgroup_{number}"
+        self.editor.replace(name.offset, name.text, type_)
+        return f"sizeof({type_})", (
+            f" threadgroup {type_}& {spelled} = *(threadgroup {type_}*)"
+            f"kw_threadgroup_alloc({number}, sizeof({type_}), alignof({type_}));"
+        )
 
     def unset_variables(self, structure: Structure, function: Function) -> None:
         """Tell the sanitizer of each variable that a function declares without a value."""
@@ -400,9 +412,7 @@ class _Rewriter:
         """
         for index in variable.specifiers:
             if structure.spelling(index) == "alignas" and index + 1 in structure.partner:
-                first = structure.code[index]
-                last = structure.code[structure.partner[index + 1]]
-                self.editor.replace(first.offset, self.text[first.offset : last.end], "")
+                self.drop(structure, range(index, structure.partner[index + 1] + 1))
 
     def instantiation(self, structure: Structure, found: Instantiation) -> None:
         """Turn `template [[host_name("n")]] … f<A>;` into an entry point."""
@@ -472,19 +482,6 @@ def _defines_kernels(body: Structure) -> bool:
 
 def _is_inside(index: int, ranges: Sequence[tuple[int, int]]) -> bool:
     return any(start <= index <= end for start, end in ranges)
-
-
-def _object_macros(tokens: Sequence[Token]) -> dict[str, int]:
-    """Return the integer `#define`s of a text, which binding indices may use."""
-    words = [t for t in tokens if t.directive == "define" and t.is_code]
-    macros: dict[str, int] = {}
-    for place, token in enumerate(words):
-        if token.spelling == "define" and place + 2 < len(words):
-            value = words[place + 2]
-            ends = place + 3 >= len(words) or words[place + 3].spelling == "#"
-            if value.kind is TokenKind.NUMBER and ends and value.text.isdigit():
-                macros[words[place + 1].spelling] = int(value.text)
-    return macros
 
 
 def _integer(text: str, macros: Mapping[str, int]) -> int:

@@ -166,6 +166,15 @@ _BODIES: dict[str, tuple[str, Callable[[Floats, Floats], Floats | float]]] = {
             threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[63 - i] + own[1];""",
         lambda x, i: 64 - i + 1,
     ),
+    "arrays and pointers in one declaration": (
+        """
+            threadgroup float a[32], *p = a, *q, b[2][32]; float threadgroup *r, c;
+            if (i == 0) c = 5;
+            q = b[0]; q[i] = x[i]; p[lane] = i % 32;
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            r = &c; y[i] = q[63 - i] + a[31 - lane] + *r;""",
+        lambda x, i: 64 - i + 31 - i % 32 + 5,
+    ),
     "every form of threadgroup variable": (
         """
             threadgroup vec<float, 4> s[1 << 4], t; alignas(16) threadgroup half h[64];
