@@ -3,12 +3,13 @@
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kernelwright.metal.device.cuda.overload import DeviceFunctions
 from kernelwright.metal.device.cuda.product_pair import product_pairs
 from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.macro import Macros
-from kernelwright.metal.msl.structure import Scope, Structure, Variable
+from kernelwright.metal.msl.structure import Scope, Structure, Variable, join
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 
 _SWIZZLE = re.compile(r"[xyzw]{2,4}|[rgba]{2,4}")
@@ -133,9 +134,8 @@ class _Rewriter:
         for structure in (self.structure, *bodies):
             for variable in (*structure.variables, *structure.locals):
                 for index in variable.specifiers:
-                    word = structure.spelling(index)
-                    if word == "threadgroup" and not any(d.marks for d in variable.declarators):
-                        self.shared[self._place(structure, index)] = structure, variable
+                    if structure.spelling(index) == "threadgroup":
+                        self._note_shared(structure, variable, index)
         for variable in self.structure.variables:
             if variable.in_class or any(d.marks for d in variable.declarators):
                 continue
@@ -146,6 +146,18 @@ class _Rewriter:
                     by = "" if "constexpr" in words else "constexpr"
                     place = self._place(self.structure, index)
                     self.constants[place] = "__constant__ const" if is_array else by
+
+    def _note_shared(self, structure: Structure, variable: Variable, keyword: int) -> None:
+        """Note a threadgroup variable; what is also declared as a pointer is a thread's own."""
+        declarators = variable.declarators
+        if not declarators or not declarators[0].marks:
+            self.shared[self._place(structure, keyword)] = structure, variable
+        type_ = join([structure.code[i] for i in variable.specifiers if i != keyword])
+        for before, after in pairwise(declarators):
+            if bool(before.marks) != bool(after.marks):
+                space = "" if after.marks else "__shared__ "
+                comma = self._place(structure, after.start - 1)
+                self.out[self.places[comma]] = f"; {space}{type_}"
 
     def _join_products(self) -> None:
         """Let one call stand for two products that a tensor core takes at once."""
@@ -276,7 +288,7 @@ class _Rewriter:
         """Turn one declaration into types, and references to places behind all arrays before."""
         structure, variable = self.shared[place]
         words = [structure.spelling(i) for i in variable.specifiers]
-        is_set = any(d.value is not None for d in variable.declarators)
+        is_set = any(d.value is not None or d.marks for d in variable.declarators)
         if variable.blocks or is_set or {"static", "{"} & set(words):
             return
         placed: list[str] = []

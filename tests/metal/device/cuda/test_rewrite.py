@@ -17,6 +17,11 @@ from kernelwright.metal.device.cuda.rewrite import (
     [
         ("threadgroup float tile[8][9];", "__shared__ float tile[8][9];"),
         ("threadgroup float* p = tile;", " float* p = tile;"),
+        (
+            "threadgroup float a[9], *p = a, b;",
+            "__shared__ float a[9]; float *p = a; __shared__ float b;",
+        ),
+        ("threadgroup half *p, a[9];", " half *p; __shared__ half a[9];"),
         ("for (;;) { threadgroup half4 a[2]; }", "for (;;) { __shared__ half4 a[2]; }"),
         ("const device float* p = x;", "const  float* p = x;"),
         ("auto y = x * 2.0 + 1e-3;", "auto y = x * 2.0f + 1e-3f;"),
