@@ -96,12 +96,20 @@ def test_two_browsers_lose_no_event_of_a_night_though_the_server_dies_meanwhile(
         with_first = watching(browser, address)
         with_second = watching(browser, address)
         first, second = with_first.__enter__(), with_second.__enter__()
+        expect(first.get_by_role("heading", name="Under way")).to_be_visible()
+        # This one is asked for the plan before any function is planned.
+        second.route("**/plans", lambda route: route.fulfill(json=[]), times=1)
+        second.get_by_role("link", name="Plan").click()
+        expect(second.get_by_text("No function was planned yet.")).to_be_visible()
     # The server is gone; what happens now is told once it is back.
     gate.touch()
     assert process.wait(timeout=PATIENCE_MS / 1000) == 0
     events = events_of(url)
     with served(url, port=port):
+        expect(second.locator(".plan h2")).to_have_count(2, timeout=PATIENCE_MS)
+        second.get_by_role("link", name="Activity").click()
         for page in (first, second):
+            expect(page.get_by_role("heading", name="Under way")).to_have_count(0)
             told(page, len(events))
             assert shown(page) == sorted(events)
             expect(page.locator("h1 + .badge")).to_have_text("finished", timeout=PATIENCE_MS)

@@ -130,7 +130,7 @@ def test_what_happened_is_told_in_sentences(desk: Window, filled: Filled) -> Non
     assert [line for line in told if '{"' in line] == []
 
 
-@pytest.mark.parametrize("kind", ["p", "span.under"])
+@pytest.mark.parametrize("kind", ["p", "span.under", "li", "summary"])
 def test_a_name_without_spaces_breaks_on_the_narrowest_phone(
     browser: Browser, address: str, kind: str
 ) -> None:

@@ -20,7 +20,7 @@ export async function showCampaign(page, id, tab) {
 
 class CampaignView {
   constructor(page, id) {
-    Object.assign(this, { page, id, head: el("div"), figures: el("div"), tabs: el("div"), body: el("div", { cls: "tab-body" }) });
+    Object.assign(this, { page, id, head: el("div"), figures: el("div"), tabs: el("div"), work: el("div"), body: el("div", { cls: "tab-body" }) });
   }
 
   async begin(tab) {
@@ -74,6 +74,7 @@ class CampaignView {
     this.found = await get(`/campaigns/${this.id}`);
     this.draw();
     this.table?.refresh();
+    await this.renew?.();
   }
 
   // Many verdicts a second are one question a second.
@@ -93,6 +94,7 @@ class CampaignView {
     this.tellLink();
     if (focused) this.head.querySelector(`[data-command="${focused}"]`)?.focus();
     this.drawFigures();
+    replace(this.work, this.under());
   }
 
   buttons() {
@@ -129,8 +131,9 @@ class CampaignView {
       ["tasks", "Tasks", base], ["candidates", "Candidates", `${base}/candidates`], ["activity", "Activity", `${base}/activity`],
       ["spend", "Spend", `${base}/spend`], ["plan", "Plan", `${base}/plan`],
     ], tab));
-    const build = { tasks: () => this.tasks(), candidates: () => this.candidates(), activity: () => [this.under(), this.feed.element], spend: () => this.spend(), plan: async () => plans(this.id, await get(`/campaigns/${this.id}/plans`)) }[tab];
+    const build = { tasks: () => this.tasks(), candidates: () => this.candidates(), activity: () => [this.work, this.feed.element], spend: () => this.whole("spend", spendChart), plan: () => this.whole("plans", (found) => plans(this.id, found)) }[tab];
     this.table = null;
+    this.renew = null;
     this.tab = tab;
     const parts = await (build ?? (() => empty("There is no such part.")))();
     if (this.tab === tab) replace(this.body, parts);
@@ -163,8 +166,19 @@ class CampaignView {
     return el("section", {}, el("h2", {}, "Under way"), el("ul", { cls: "plain" }, now.map((work) => el("li", {}, badge(work.state, "warn"), " ", el("a", { href: `#/candidate/${work.candidate_id.slice(0, 16)}` }, format.short(work.candidate_id)), ` ${work.task} `, el("span", { cls: "quiet" }, work.idea)))));
   }
 
-  async spend() {
-    return spendChart(await get(`/campaigns/${this.id}/spend`));
+  // A part that is read whole is drawn again when it says something else.
+  async whole(name, draw) {
+    const part = el("div", { cls: "whole" });
+    let known = "";
+    const renew = async () => {
+      const found = await get(`/campaigns/${this.id}/${name}`);
+      const text = JSON.stringify(found);
+      if (text !== known) replace(part, draw(found));
+      known = text;
+    };
+    this.renew = renew;
+    await renew();
+    return part;
   }
 
   close() {
