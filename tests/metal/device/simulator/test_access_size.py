@@ -102,3 +102,19 @@ def test_structs_that_functions_take_and_return_are_seen(members: str) -> None:
     short = _launch(library, "copy", _THREADS * size - 1, count=False)
     assert _beyond_the_end(short) == {"x", "y"}
     assert _bytes(_launch(library, "copy", _THREADS * size, count=True)) == (_THREADS * size,) * 2
+
+
+def test_nobody_is_told_of_reading_the_padding_behind_three_elements() -> None:
+    text = """
+        kernel void k(device float3* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+          y[i] = float3(i);
+          threadgroup_barrier(mem_flags::mem_device);
+          float3 v = y[31 - i];
+          threadgroup_barrier(mem_flags::mem_device);
+          y[i] = fma(v, v, sqrt(v));
+        }"""
+    y, shape = np.zeros((_THREADS, 4), np.float32), (_THREADS, 1, 1)
+    kernel = simulator.compile(text).kernel("k")
+    outcome = kernel.launch([y], grid=shape, threadgroup=shape, fresh=["y"], sanitize=True)
+    assert {r.kind for r in outcome.reports} == {ReportKind.UNWRITTEN_OUTPUT}
+    assert outcome.reports[0].offset == 12

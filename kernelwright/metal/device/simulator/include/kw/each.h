@@ -31,7 +31,7 @@ concept kw_numbers = kw_floats<V> || kw_integers<V>;
   KW_INLINE constexpr auto name(A a) { \
     V x(a); \
     kw_vector_of<V, decltype(name(x.kw_at(0)))> result = {}; \
-    for (int i = 0; i < V::kw_count; i++) result.kw_set(i, name(x.kw_at(i))); \
+    _Pragma("unroll") for (int i = 0; i < V::kw_count; i++) result.kw_set(i, name(x.kw_at(i))); \
     return result; \
   }
 #define KW_LANES_2(kind, name) \
@@ -40,7 +40,7 @@ concept kw_numbers = kw_floats<V> || kw_integers<V>;
   KW_INLINE constexpr auto name(A a, B b) { \
     V x(a), y(b); \
     kw_vector_of<V, decltype(name(x.kw_at(0), y.kw_at(0)))> result = {}; \
-    for (int i = 0; i < V::kw_count; i++) result.kw_set(i, name(x.kw_at(i), y.kw_at(i))); \
+    _Pragma("unroll") for (int i = 0; i < V::kw_count; i++) result.kw_set(i, name(x.kw_at(i), y.kw_at(i))); \
     return result; \
   }
 #define KW_LANES_3(kind, name) \
@@ -49,7 +49,7 @@ concept kw_numbers = kw_floats<V> || kw_integers<V>;
   KW_INLINE constexpr auto name(A a, B b, C c) { \
     V x(a), y(b), z(c); \
     kw_vector_of<V, decltype(name(x.kw_at(0), y.kw_at(0), z.kw_at(0)))> result = {}; \
-    for (int i = 0; i < V::kw_count; i++) \
+    _Pragma("unroll") for (int i = 0; i < V::kw_count; i++) \
       result.kw_set(i, name(x.kw_at(i), y.kw_at(i), z.kw_at(i))); \
     return result; \
   }
