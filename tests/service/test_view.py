@@ -209,7 +209,7 @@ def test_two_examples_of_a_function_are_told_apart(
 ) -> None:
     _, report = searched
     functions = tuple(
-        f.model_copy(update={"function": "norm", "inputs": inputs})
+        f.model_copy(update={"function": "norm", "place": "norm.py:norm", "inputs": inputs})
         for f, inputs in zip(report.functions, ("f16[4,8]", "f16[64,8]"), strict=True)
     )
     console = _console(width)
@@ -217,6 +217,7 @@ def test_two_examples_of_a_function_are_told_apart(
     text = _text(console, width)
     assert "f16[4,8]" in text
     assert "f16[64,8]" in text
+    assert "from 1 function;" in " ".join(text.replace("│", " ").split())
 
 
 def test_champions_of_functions_that_share_a_name_are_told_apart_by_their_files(

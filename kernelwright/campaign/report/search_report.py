@@ -129,11 +129,17 @@ class SearchReport(Record):
     ended: CampaignEnded
 
     @property
+    def function_names(self) -> tuple[str, ...]:
+        """The functions, each once, at however many shapes it was searched."""
+        found = dict.fromkeys((f.place, f.function) for f in self.functions)
+        return tuple(name for _, name in found)
+
+    @property
     def nothing_searched(self) -> str:
         """Say why there was no task; nothing where there was one."""
         if self.tasks:
             return ""
-        names = ", ".join(dict.fromkeys(f.function for f in self.functions))
+        names = ", ".join(self.function_names)
         if not names:
             return "nothing was searched: no function could be traced"
         if any(function.left for function in self.functions):

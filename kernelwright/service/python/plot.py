@@ -28,7 +28,7 @@ def draw_result(report: SearchReport) -> str:
     timed = [task for task in report.tasks if task.gain is not None]
     note = textwrap.wrap(_note([task.gain for task in timed if task.gain]), _LONGEST_LINE)
     height = _HEAD + _ROW * max(1, len(timed)) + 18 * len(note) + 12
-    names = ", ".join(function.function for function in report.functions) or "nothing"
+    names = ", ".join(report.function_names) or "nothing"
     parts = [f'<text x="12" y="24">{escape(names)}: time of a call</text>']
     parts += [_task(task, _HEAD + _ROW * place) for place, task in enumerate(timed)]
     if not timed:

@@ -136,7 +136,7 @@ class SearchResult:
 
     def plot(self) -> Picture:
         """Draw MLX's times and the kernels' as bars: an SVG that a notebook shows."""
-        names = ", ".join(function.function for function in self.report.functions)
+        names = ", ".join(self.report.function_names)
         return Picture(draw_result(self.report), f"MLX's times and the kernels' of {names}")
 
     def export(
@@ -204,7 +204,7 @@ def result_html(result: SearchResult) -> str:
     """Write what was found as a headline, a table and notes."""
     report = result.report
     tried = sum(task.tried for task in report.tasks)
-    kernels, functions = len(result.champions), len(report.functions)
+    kernels, functions = len(result.champions), len(report.function_names)
     head = (
         f"{counted(kernels, 'kernel')} faster than MLX for {counted(functions, 'function')}, from "
         f"{counted(tried, 'candidate')} in {in_seconds(report.duration_s)} on "

@@ -62,7 +62,7 @@ def _headline(report: SearchReport) -> Text:
     text = Text.assemble(
         (str(won), "figure"),
         f" of {counted(len(report.tasks), 'task')} faster than MLX, from ",
-        f"{counted(len(report.functions), 'function')}; ",
+        f"{counted(len(report.function_names), 'function')}; ",
         (str(tried), "figure"),
         f" {'candidate' if tried == 1 else 'candidates'} in ",
         (in_seconds(report.duration_s), "figure"),
