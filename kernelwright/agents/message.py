@@ -70,6 +70,10 @@ class Turn(Record):
     """Names that format, such as `anthropic`."""
 
 
+COLD_CACHE_S = 240.0
+"""After a wait as long as this a cache of five minutes may be cold before the next turn."""
+
+
 class Prompt(Record):
     """The opening of a conversation, from what never changes to what always does.
 

@@ -1,11 +1,21 @@
 """One conversation about one task: proposals, verdicts and repairs, to its end in order."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.cap_text import cap_reached
-from kernelwright.agents.message import Prompt, Purpose, Reply, ToolCall, ToolResult, Turn
+from kernelwright.agents.message import (
+    COLD_CACHE_S,
+    Prompt,
+    Purpose,
+    Reply,
+    TimedReply,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
 from kernelwright.agents.providers.fault import ReplyError
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.agents.session.parse import tool_calls_in
@@ -59,6 +69,8 @@ class Session:
     was_held: bool = False
     """True once a request was sent: a cap may keep a conversation from its first one."""
     model: str = ""
+    _heard_s: float | None = None
+    """When the last reply came."""
     _waiting: _Waiting | None = None
     _idle: int = 0
     _turns: int = 0
@@ -94,7 +106,7 @@ class Session:
                 self.ended = cap_reached(most, of="conversation")
                 break
             try:
-                timed = self.bridge.turn(self.prompt, self.purpose)
+                timed = self._asked()
             except ReplyError as e:
                 self.ended = str(e)
                 break
@@ -134,7 +146,7 @@ class Session:
             return self.ended
         self._tell(verdicts, "\n".join(filter(None, (news, _CLOSING))))
         try:
-            reply = self.bridge.turn(self.prompt, self.purpose).reply
+            reply = self._asked().reply
         except ReplyError as e:
             self.ended = str(e)
             return ""
@@ -143,6 +155,14 @@ class Session:
         reasons = [ran.done for ran in map(self.toolbox.run, calls) if ran.done]
         self.ended = "its last verdict was told"
         return " ".join(reasons) or reply.text.strip()[:500]
+
+    def _asked(self) -> TimedReply:
+        """Ask for the next turn; the cache is kept for an hour once a wait was too long for it."""
+        if self._heard_s is not None and time.monotonic() - self._heard_s > COLD_CACHE_S:
+            self.prompt = self.prompt.model_copy(update={"keeps_cache_for_an_hour": True})
+        timed = self.bridge.turn(self.prompt, self.purpose)
+        self._heard_s = time.monotonic()
+        return timed
 
     def _tell(self, verdicts: Mapping[str, str], news: str) -> None:
         if self._waiting is None:

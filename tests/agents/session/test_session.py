@@ -292,6 +292,16 @@ def test_five_turns_read_most_of_their_input_from_the_cache(wire: str, judge: Sh
     assert held.cached_share > 0.7
 
 
+def test_a_wait_that_a_cache_of_minutes_does_not_survive_is_followed_by_one_of_an_hour(
+    judge: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.agents.session.session.COLD_CACHE_S", 0.0)
+    with partner("anthropic", turns(*ENGINEER)) as talk, AsyncBridge(talk.open()) as bridge:
+        ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+    bodies = [request.body for request in talk.server.requests]
+    assert ['"ttl": "1h"' in body for body in bodies] == [False] + [True] * (len(bodies) - 1)
+
+
 def test_what_is_spent_is_what_is_billed_to_the_cent(wire: str, judge: Shared) -> None:
     with (
         partner(wire, turns(*ENGINEER), Caps(dollars=5.0)) as talker,

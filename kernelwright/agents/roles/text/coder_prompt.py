@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from kernelwright.agents.message import Prompt
+from kernelwright.agents.message import COLD_CACHE_S, Prompt
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.lesson import Lesson
 from kernelwright.agents.roles.reply.task_signature import Interface
@@ -24,8 +24,6 @@ _MOST_ATTEMPTS = 12
 _LONGEST_LESSON = 300
 _LONGEST_IDEA = 200
 _LONGEST_INSPIRATION = 1500
-_SLOW_EVALUATION_S = 240.0
-"""From here on a cache of five minutes is cold before the verdict is told."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def coder_prompt(
     )
     slowest_s = max((a.evaluation.duration_s for a in history), default=0.0)
     return prompt.model_copy(
-        update={"tools": offered, "keeps_cache_for_an_hour": slowest_s > _SLOW_EVALUATION_S}
+        update={"tools": offered, "keeps_cache_for_an_hour": slowest_s > COLD_CACHE_S}
     )
 
 
