@@ -203,7 +203,10 @@ class BanditStrategy:
             self._learner.credited(search.task, credited)
         else:
             play.bandit.credit(play.move, gain=0.0, dollars=0.0, seconds=1.0)
-        play.dry.add(play.move)
+        # The steps that write go on in one conversation, and it is over: what another would be
+        # told differs in nothing until there is a new verdict.
+        steps = _WRITES if play.move.step in _WRITES else {play.move.step}
+        play.dry |= {Move(step, play.move.model) for step in steps}
         return self._step(play, search)
 
     def _note_outage(self, play: Play, error: OutageError) -> None:

@@ -223,14 +223,17 @@ def test_what_no_waiting_mends_ends_the_search(wagers: Open) -> None:
         wait()
 
 
-def test_no_new_idea_from_anybody_ends_the_task(wagers: Open) -> None:
-    coder = Asked([correct().proposal])
+@pytest.mark.parametrize("said", [[], [correct().proposal]])
+def test_whoever_ends_a_conversation_is_not_asked_anew_before_there_is_a_verdict(
+    wagers: Open, said: list[Proposal]
+) -> None:
+    coder = Asked(said)
     bandit, search = wagers(coder), TaskSearch(TASK, "affine")
     answer = judged(bandit, search)
     while isinstance(answer, Wait):
         answer = judged(bandit, search)
     assert answer == Done("every schedule tried, and no new idea")
-    assert coder.count == 2
+    assert coder.count == 1
 
 
 def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
