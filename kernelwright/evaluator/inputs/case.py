@@ -9,7 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from kernelwright.evaluator.inputs.distribution import FOCUSED, Distribution
-from kernelwright.evaluator.inputs.draw import Random, Values, as_shares, draw
+from kernelwright.evaluator.inputs.draw import (
+    Random,
+    Values,
+    as_shares,
+    draw,
+    draw_normal_beside,
+)
 from kernelwright.evaluator.inputs.extent import extent_of
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
 from kernelwright.evaluator.inputs.lattice import constants_of, place_constants
@@ -245,8 +251,9 @@ class Case:
             if type_.dtype is Dtype.BOOL or type_.dtype.is_integer:
                 continue
             is_left_out = self.distribution in FOCUSED and place != focus
-            kind = Distribution.NORMAL if is_left_out else self.distribution
-            drawn[place] = draw(kind, type_.shape, type_.dtype, random)
+            kind = self.distribution
+            made = draw_normal_beside if is_left_out else draw
+            drawn[place] = made(kind, type_.shape, type_.dtype, random)
             if kind is Distribution.LATTICE:
                 place_constants(drawn[place], constants_of(self.graph), random)
         return drawn
@@ -346,7 +353,20 @@ def _rounded(values: Values, draws: Draw, type_: TensorType, domain: Domain) -> 
         return (values + 1j * imaginary).astype(np.complex64)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.asarray(values).astype(type_.dtype.numpy)
+    _vary_payloads(rounded)
     return _with_landmarks(rounded, kind, domain, random)
+
+
+def _vary_payloads(array: Array) -> None:
+    """Let quiet NaN be by turns the usual one, the one after it, and all ones, of either sign."""
+    if array.dtype.itemsize > np.dtype(np.float32).itemsize:
+        return
+    places = np.flatnonzero(np.isnan(array))
+    word = np.uint16 if array.dtype.itemsize == 2 else np.uint32
+    bits = array.reshape(-1).view(word)
+    payload = np.invert(np.array(-np.inf, array.dtype).view(word))
+    bits[places[1::3]] = np.bitwise_or(bits[places[1::3]], word(1))
+    bits[places[2::3]] = np.bitwise_or(bits[places[2::3]], payload)
 
 
 def _within_its_table(array: Array, domain: Domain) -> Array:
@@ -370,6 +390,10 @@ def _with_landmarks(
         return array
     with np.errstate(over="ignore", invalid="ignore"):
         landmarks = np.array(domain.landmarks).astype(array.dtype)
+        if array.dtype.kind not in "iub":
+            landmarks = landmarks[np.isfinite(landmarks.astype(np.float64))]
+    if not landmarks.size:
+        return array
     wanted = min(int(_LANDMARK_SHARE * array.size), _MOST_LANDMARKED)
     count = min(max(wanted, len(landmarks)), array.size)
     places = random.choice(array.size, count, replace=False, shuffle=False)

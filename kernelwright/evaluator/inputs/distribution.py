@@ -74,6 +74,8 @@ FOCUSED = frozenset(
     )
 )
 """Kinds that one input takes at a time, lest they hide the others."""
+NOT_FINITE = frozenset((Distribution.SPECIAL, Distribution.NAN, Distribution.INFINITE))
+"""Kinds that show whether products by zero are computed: the other inputs have rows of zeros."""
 ROTATED = (
     *(Distribution.SPECIAL, Distribution.ZERO, Distribution.EXTREME, Distribution.MASKED),
     *(Distribution.INFINITE, Distribution.SENTINEL),

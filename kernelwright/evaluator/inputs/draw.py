@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.distribution import NOT_FINITE, Distribution
 from kernelwright.ir.graph.dtype import Dtype
 
 Values = NDArray[np.float32]
@@ -32,11 +32,28 @@ def draw(
     distribution: Distribution, shape: tuple[int, ...], dtype: Dtype, random: Random
 ) -> Values:
     """Draw an array of `shape` in float32; the caller rounds it to `dtype`."""
+    return _in_rows(draw_rows, distribution, shape, dtype, random)
+
+
+def draw_normal_beside(
+    distribution: Distribution, shape: tuple[int, ...], dtype: Dtype, random: Random
+) -> Values:
+    """Draw an ordinary array while another input is of a kind, as `draw_beside` draws rows."""
+    return _in_rows(draw_beside, distribution, shape, dtype, random)
+
+
+def _in_rows(
+    rows: Callable[[Distribution, int, int, Dtype, Random], Values],
+    distribution: Distribution,
+    shape: tuple[int, ...],
+    dtype: Dtype,
+    random: Random,
+) -> Values:
     length = shape[-1] if shape else 1
     count = int(np.prod(shape[:-1])) if len(shape) > 1 else 1
     if not count * length:
         return np.zeros(shape, np.float32)
-    return draw_rows(distribution, count, length, dtype, random).reshape(shape)
+    return rows(distribution, count, length, dtype, random).reshape(shape)
 
 
 def draw_rows(
@@ -44,6 +61,23 @@ def draw_rows(
 ) -> Values:
     """Draw `count` rows of one kind, [count, length]."""
     return _DRAWS[distribution](count, length, dtype, random)
+
+
+def draw_beside(
+    kind: Distribution, count: int, length: int, dtype: Dtype, random: Random
+) -> Values:
+    """Draw `count` ordinary rows for an input while another one is of a kind, [count, length].
+
+    Where that one is not finite, some rows and a column are zero, and some rows have one number,
+    on the diagonal: a program that skips their products loses a NaN.
+    """
+    values = draw_rows(Distribution.NORMAL, count, length, dtype, random)
+    if kind in NOT_FINITE and count > 1:
+        values[3::4] *= np.arange(3, count, 4)[:, None] % length == np.arange(length)
+        values[1::4] = 0.0
+        if min(count, length) >= _LEAST_THINNED:
+            values[:, 1] = 0.0
+    return values
 
 
 def as_shares(values: Values) -> Values:

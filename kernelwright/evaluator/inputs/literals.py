@@ -122,6 +122,12 @@ def place_literals(
         constant = rows[::_CONSTANT_ROWS]
         constant[:] = np.resize(np.concatenate([exact, -exact]), len(constant))[:, None]
         free = free[free % _CONSTANT_ROWS != 0]
+    if len(rows) >= 2 * _CONSTANT_ROWS:
+        # All but one are farther below that one than the number says.
+        below = rows[2::_CONSTANT_ROWS]
+        below[:] = -np.resize(np.abs(exact), len(below))[:, None] * np.float32(1 + 2.0**-6)
+        below[:, 0] = 0.0
+        free = free[free % _CONSTANT_ROWS != 2]
     size = len(free) * rows.shape[1]
     count = min(max(size // _PLACED_SHARE, len(numbers)), size)
     chosen = random.choice(size, count, replace=False, shuffle=True)

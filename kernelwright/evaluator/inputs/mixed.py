@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.inputs.distribution import Distribution
-from kernelwright.evaluator.inputs.draw import Random, Values, draw_rows, shares
+from kernelwright.evaluator.inputs.draw import (
+    Random,
+    Values,
+    draw_beside,
+    draw_rows,
+    shares,
+)
 from kernelwright.evaluator.inputs.independence import Rows, rows_of
 from kernelwright.evaluator.inputs.meeting import meet
 from kernelwright.evaluator.inputs.structures.real_rows import draw_structured
@@ -71,6 +77,11 @@ class MixedPlan:
         """How many cases it takes for every event to find a row."""
         return -(-len(self.events) // self.at_once) if self.at_once else 1
 
+    def is_ordinary(self, place: int) -> bool:
+        """Say whether rows and single elements of an input are never special here."""
+        rows = self.rows[place]
+        return rows is None or not (place in self.peers or rows.is_elementwise)
+
     def events_of(self, part: int) -> tuple[Event, ...]:
         """Return what happens in one of several cases, each event in one of every `parts`."""
         if not self.at_once:
@@ -125,7 +136,8 @@ def draw_mixed(graph: Graph, part: int, random: Random) -> dict[int, Values]:
     _place_events(plan, types, part, drawn, random)
     made = {place: shaped(plan.rows[place], types[place], drawn[place], random) for place in drawn}
     for place, type_ in enumerate(types):
-        if type_.dtype.is_float and place not in made:
+        is_real = type_.dtype is Dtype.BOOL or type_.dtype.is_integer
+        if not is_real and place not in made:
             made[place] = _apart(type_, random)
     for place, rows in enumerate(plan.rows):
         is_read_by_all = rows is not None and place not in plan.peers and rows.is_elementwise
@@ -173,9 +185,9 @@ def _place_events(
     chosen = free[: max(wanted, len(events))]
     for event, places in zip(events, np.array_split(chosen, len(events)), strict=True):
         for place in plan.peers:
-            kind = event.kind if event.focus in (place, None) else Distribution.NORMAL
-            length = drawn[place].shape[1]
-            drawn[place][places] = draw_rows(kind, len(places), length, types[place].dtype, random)
+            made = draw_rows if event.focus in (place, None) else draw_beside
+            length, dtype = drawn[place].shape[1], types[place].dtype
+            drawn[place][places] = made(event.kind, len(places), length, dtype, random)
         if event.kind is Distribution.PAIRED:
             _pair(_alike(types, plan.peers), types, drawn, places)
 

@@ -98,7 +98,7 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
 def _unreached(graph: Graph, plan: MixedPlan) -> tuple[int, ...]:
     """Return which turn gives a special kind to an input that a mixed case leaves ordinary."""
     by_size = floats_by_size(graph.input_types)
-    return tuple(turn for turn, place in enumerate(by_size) if plan.rows[place] is None)[:1]
+    return tuple(turn for turn, place in enumerate(by_size) if plan.is_ordinary(place))[:1]
 
 
 def small_cases(graph: Graph) -> Iterator[Case]:

@@ -76,7 +76,7 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
     if op_named(node.op).behaviour.absorbs and not graph.types[node.inputs[place]].dtype.is_float:
         return 0
     if kind is Kind.ELEMENTWISE:
-        return wanted
+        return wanted // _parts_of_element(graph, node)
     if kind is Kind.REDUCTION:
         return 0 if op_named(node.op).behaviour.makes_bool else wanted * size // max(made, 1)
     if kind is Kind.CONTRACTION and not _is_whole(graph, node):
@@ -85,6 +85,15 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
         return size if is_whole else 0
     # Of gathers, scatters and the rest, indices decide what is read, and nobody knows them.
     return 0
+
+
+def _parts_of_element(graph: Graph, node: Node) -> int:
+    """Return of how many parts of each element the op reads one: half a complex, a low byte."""
+    read, made = (graph.types[v].dtype for v in (node.inputs[0], node.outputs[0]))
+    is_narrowed = node.op == "cast" and read.is_integer and made.is_integer
+    if is_narrowed or node.op in ("real", "imag"):
+        return max(read.itemsize // made.itemsize, 1)
+    return 1
 
 
 def _is_whole(graph: Graph, node: Node) -> bool:

@@ -174,8 +174,17 @@ _BITS = Behaviour(is_total=True, absorbs=True, is_bitwise=True)
 _FIRST_SHIFT = 3
 # A half cannot be added to them without rounding them up.
 _BESIDE_HALVES = tuple(sign * n for n in (0.49999997, 0.50000006, 1.4999999) for sign in (1, -1))
-_WHOLE = Behaviour(is_continuous=False, steps=(-1.0, 0.0, 1.0))
-_NEAREST = replace(_WHOLE, steps=(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, *_BESIDE_HALVES))
+# The last halves of bfloat16, float16 and float32, and odd numbers where only whole ones are left:
+# what adds a half or a power of two to them rounds on the way.
+_LAST_DIGITS = tuple(
+    sign * (2.0**power + more)
+    for power in (6, 9, 22)
+    for more in (0.5, 1.5, 2.0**power + 1, 2.0**power + 3)
+    for sign in (1, -1)
+)
+_WHOLE = Behaviour(is_continuous=False, steps=(-1.0, 0.0, 1.0, *_LAST_DIGITS))
+_HALVES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
+_NEAREST = replace(_WHOLE, steps=(*_HALVES, *_BESIDE_HALVES, *_LAST_DIGITS))
 _SIGN = Behaviour(is_continuous=False, steps=(0.0,), is_bounded=True, is_total=True)
 _TERM = Behaviour(ulps=0.5, is_total=True, joins=True)
 _PRODUCT = Behaviour(ulps=0.5, is_total=True, absorbs=True, keeps_sign=True)

@@ -95,3 +95,12 @@ def test_literal_cases_stay_small_where_another_shape_serves() -> None:
     assert literal_cases(task.graph, (), (), (33.0,), small) == ()
     cases = literal_cases(task.graph, (), (), (3.25,), small)
     assert [c.graph for c in cases] == [task.graph], "a float is worth a case of any size"
+
+
+def test_one_number_stands_as_far_above_all_others_as_the_text_says() -> None:
+    graph = task_of("softmax").graph
+    case = Case(graph, Distribution.LITERALS, literals=(11.5,))
+    rows = case.inputs("tests")[0].astype(np.float32)
+    top = np.sort(rows, axis=1)[:, ::-1]
+    apart = top[:, 0] - top[:, 1]
+    assert ((apart > 11.5) & (apart < 12) & (top[:, 1] == top[:, -1])).any()

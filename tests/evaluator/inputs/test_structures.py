@@ -63,6 +63,7 @@ ROWS: dict[str, Callable[[NDArray[np.float32]], bool]] = {
     ),
     "two descents": lambda r: bool((np.diff(r) < 0).sum() == 2),
     "an octave": lambda r: bool(r.min() > 0 and r.max() == 2 * r.min()),
+    "one above all": lambda r: bool(r.max() - 12 > np.sort(r)[-2] > np.min(r) > r.max() - 15),
     "all but one negative": lambda r: bool((r > 0).sum() == 1 and (r < 0).sum() == len(r) - 1),
 }
 

@@ -13,6 +13,7 @@ from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.draw import draw
 from kernelwright.evaluator.inputs.shape import hidden_graphs, visible_graphs
 from kernelwright.evaluator.inputs.suite import visible_suite
+from kernelwright.evaluator.inputs.suite_plan import visible_cases
 from kernelwright.evaluator.inputs.trivial_answers import MEAN, trivial_answers
 from kernelwright.evaluator.inputs.value_domain import (
     accumulation_length,
@@ -294,6 +295,54 @@ def test_a_special_case_holds_a_nan_and_both_infinities() -> None:
 def test_halves_are_drawn_where_they_are_rounded() -> None:
     graph = canonicalize(capture(mx.round, mx.zeros((20, 30))))
     assert {-0.5, 0.5, 2.5} <= set(Case(graph, Distribution.TIED).inputs("a")[0].flat)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "last_half"), [(mx.float32, 2.0**22), (mx.float16, 512), (mx.bfloat16, 64)]
+)
+def test_the_last_halves_and_odd_numbers_of_a_format_are_rounded(
+    dtype: mx.Dtype, last_half: float
+) -> None:
+    graph = canonicalize(capture(mx.round, mx.zeros((20, 30), dtype)))
+    drawn = np.asarray(Case(graph, Distribution.TIED).inputs("a")[0], np.float32)
+    assert {last_half + 0.5, -last_half - 1.5, 2 * last_half + 1} <= set(drawn.flat)
+    assert np.isfinite(drawn).all()
+
+
+@pytest.mark.parametrize(("part", "focus"), [(0, 0), (1, 1)])
+def test_products_of_what_is_not_finite_meet_rows_and_columns_of_zeros(
+    part: int, focus: int
+) -> None:
+    graph = canonicalize(capture(lambda x, y: x @ y, mx.zeros((24, 20)), mx.zeros((20, 16))))
+    arrays = Case(graph, Distribution.SPECIAL, part=part).inputs("a")
+    other = np.asarray(arrays[1 - focus])
+    assert not np.isfinite(arrays[focus]).all()
+    assert (other == 0).all(axis=1).any()
+    assert (other == 0).all(axis=0).any()
+    assert ((other != 0).sum(axis=1) == 1).any()
+
+
+def test_a_large_product_has_a_case_in_which_the_second_operand_is_not_finite() -> None:
+    graph = canonicalize(capture(lambda x, y: x @ y, mx.zeros((5000, 64)), mx.zeros((64, 16))))
+    cases = visible_cases(graph, (), CONFIG)
+    assert any(not np.isfinite(case.inputs("a")[1]).all() for case in cases)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_nan_have_several_payloads(dtype: mx.Dtype) -> None:
+    graph = canonicalize(capture(mx.isnan, mx.zeros((20, 30), dtype)))
+    (drawn,) = Case(graph, Distribution.NAN).inputs("a")
+    bits = drawn.view(np.uint32 if drawn.itemsize == 4 else np.uint16)
+    assert len(set(bits[np.isnan(drawn)].tolist())) >= 4
+
+
+def test_complex_numbers_are_drawn_beside_others_in_every_case() -> None:
+    def scaled(z: mx.array, x: mx.array) -> mx.array:
+        return mx.real(z) * x
+
+    graph = canonicalize(capture(scaled, mx.zeros((8, 6), mx.complex64), mx.zeros((8, 6))))
+    for case in visible_cases(graph, (), CONFIG):
+        assert case.inputs("a")[0].dtype == np.complex64
 
 
 def mean_loss(logits: mx.array, target: mx.array) -> mx.array:

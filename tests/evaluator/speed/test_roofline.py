@@ -33,6 +33,9 @@ def causal(x: mx.array) -> mx.array:
         (lambda x: x[:, :16] * 2, (X,), 2 * MATRIX // 4),
         (lambda x: x.T.reshape(-1) + 1, (X,), 2 * MATRIX),
         (lambda x, y: x @ y, (X, X), 3 * MATRIX),
+        # One part of each element is enough.
+        (lambda z: mx.real(z) + 1, (mx.zeros((64, 64), mx.complex64),), 2 * MATRIX),
+        (lambda i: i.astype(mx.uint8), (mx.zeros((64, 64), mx.int32),), MATRIX // 2),
         # What is gathered from, hidden by a mask or not needed to decide may stay unread.
         (lambda x, i: mx.take(x, i, axis=0), (X, ROWS), 4 * 256),
         (causal, (X,), MATRIX),

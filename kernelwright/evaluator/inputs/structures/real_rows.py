@@ -12,6 +12,8 @@ _LONGEST_RAMP = 1 << 11
 """Whole numbers that every format holds, or holds nearly."""
 _LANES = 32
 _MOST_EXPONENT = 12
+_LEAST_COUNTED = 10.0
+"""Of exponentials that are 22,000 times smaller together than the largest a float32 sum shows."""
 
 
 def _normal(count: int, length: int, random: Random) -> Values:
@@ -294,13 +296,28 @@ def _late_jump(count: int, length: int, random: Random) -> Values:
     return values
 
 
+def _far_below_one(count: int, length: int, random: Random) -> Values:
+    """Draw rows whose first, last or other number is far above all others, which lie together.
+
+    As far as exponentials of all others still count together: each row takes another distance.
+    """
+    farthest = np.log(length) + _LEAST_COUNTED
+    apart = 2 + (farthest - 2) * (np.arange(count) + random.random()) / count
+    values = np.float32(0.25) * _unit(count, length, random)
+    values -= random.permutation(apart).astype(np.float32)[:, None]
+    places = random.integers(0, length, count)
+    places[0::3], places[1::3] = 0, length - 1
+    values[np.arange(count), places] = np.float32(0.25)
+    return values
+
+
 REAL_ROWS: tuple[RowDraw, ...] = (
     *(_ramp, _centred_ramp, _steps, _unit, _probabilities, _log_probabilities, _bytes),
     *(_palindromes, _periodic, _positive, _negative, _all_but_one_negative, _bounded_powers),
     *(_hot, _two_hot, padded, _slightly_padded, _half_padded, _nearly_empty, _rising, _falling),
     *(_peak, _normalised, _balanced, _zeros_and_ones, _signs, _runs, _rotated, _one_descent),
     *(_tied, _constant_but_one, _octave, _ascending_ties, _fractions, _turns, _low_but_one, _whole),
-    _late_jump,
+    *(_late_jump, _far_below_one),
 )
 """Rows whose results are ordinary numbers."""
 
