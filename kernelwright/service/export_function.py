@@ -1,10 +1,11 @@
 """`kernelwright.export`: the command's export for programs, notebooks and scripts."""
 
+import reprlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from kernelwright.annotation import original_of
+from kernelwright.annotation import Example, original_of
 from kernelwright.campaign.spec.input_text import written
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
@@ -130,7 +131,9 @@ def _texts(inputs: Inputs) -> tuple[str, ...]:
     (first, *_) = calls(inputs)
     if texts := written(first):
         return texts
+    every = (*first.inputs, *(value for _, value in first.keywords))
+    (without, *_) = (value for value in every if not written(Example((value,))))
     raise InputError(
         "expected inputs that have a text, such as 'f16[8,512]', for a target that is one; found "
-        f"{inputs!r}; give the function itself."
+        f"{reprlib.repr(without)}; give the function itself."
     )
