@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright import ir
+from kernelwright.agents.offline.planner import AUTHOR as OFFLINE
+from kernelwright.agents.offline.planner import OfflinePlanner
 from kernelwright.agents.protocols import Plan, Planner
 from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, LeftOperation
 from kernelwright.campaign.planning.function_work import FunctionWork
@@ -133,7 +135,10 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
 
 
 def plan_function(function: CapturedFunction, planner: Planner, device: DeviceInfo) -> FunctionPlan:
-    """Cut a function's graph into tasks; one that the planner fails at stays with MLX."""
+    """Cut a function's graph into tasks; one that the planner fails at stays with MLX.
+
+    Where no region of a model's cut is worth a kernel, the offline planner cuts.
+    """
     subject, graph = function.subject, function.graph
     try:
         plan = planner.plan(graph, device)
@@ -142,6 +147,8 @@ def plan_function(function: CapturedFunction, planner: Planner, device: DeviceIn
             raise
         plan = Plan(regions=(), left=((_WHOLE, described(e)),), author=_NOBODY)
     regions = worthwhile(graph, plan.cut(graph))
+    if plan.regions and not regions and plan.author != OFFLINE:
+        return plan_function(function, OfflinePlanner(), device)
     return FunctionPlan(
         subject=subject,
         graph=graph,

@@ -7,14 +7,16 @@ import mlx.core as mx
 import pytest
 
 from kernelwright import catalog
+from kernelwright.agents.protocols import Plan, PlannedRegion
 from kernelwright.campaign import Subject, capture_subjects, offline_team
 from kernelwright.campaign.planning import plan_summary
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.launch_graph import Flow
 from kernelwright.campaign.planning.plan_check import REASON
-from kernelwright.ir import Region, canonicalize, capture, standardize
+from kernelwright.ir import Graph, Region, canonicalize, capture, standardize
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import mlx_dtype
+from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.registry import open_device
 from kernelwright.plan import (
     best_traffic,
@@ -143,6 +145,28 @@ def _check(plan: FunctionPlan) -> None:
 def _planned(function: Callable[..., object], arrays: tuple[mx.array, ...]) -> FunctionPlan:
     (captured,) = capture_subjects([Subject("f", function, arrays, {}, "f.py")]).functions
     return plan_function(captured, offline_team().planner, open_device("simulator").info)
+
+
+class _Careless:
+    """Cuts a region out of the middle of what MLX fuses, as a weak model does."""
+
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        region = PlannedRegion(indices=(0, 1), strategy="Some.", benefit="None.")
+        return Plan(regions=(region,), author="a model")
+
+
+def _normed(x: mx.array, residual: mx.array) -> mx.array:
+    total = x + residual
+    return total * mx.rsqrt(mx.mean(total * total, axis=-1, keepdims=True) + 1e-5)
+
+
+def test_a_cut_of_which_nothing_is_worth_a_kernel_is_made_offline() -> None:
+    arrays = (mx.zeros((64, 1024)), mx.zeros((64, 1024)))
+    (captured,) = capture_subjects([Subject("f", _normed, arrays, {}, "f.py")]).functions
+    plan = plan_function(captured, _Careless(), open_device("simulator").info)
+    assert plan.regions == _planned(_normed, arrays).regions
+    assert len(plan.regions) == 1
+    assert plan.author == "offline"
 
 
 def test_a_region_of_views_alone_is_a_step_of_the_plan() -> None:
