@@ -8,10 +8,11 @@ from kernelwright.campaign.judging.judge_process import ProcessJobJudge
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
-from kernelwright.evaluator.oracle.parallel import memory_bytes
+from kernelwright.evaluator.oracle.parallel import cores, memory_bytes
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 
 _FEWEST_APART = 3
+"""Judges with a core each: two threads hardly wait for each other, and two processes draw twice."""
 _BYTES_PER_ELEMENT = 400
 """What the cases of a task take, and what is right there, for each element of its inputs and
 outputs: measured on tasks of 10^5 to 10^6 elements."""
@@ -70,7 +71,7 @@ def job_judges_on(
     """
     suites = SuiteCache()
     # A GPU that shares memory and power with the cores has one judge.
-    if jobs < _FEWEST_APART or device == "metal":
+    if min(jobs, cores()) < _FEWEST_APART or device == "metal":
         return lambda: EvaluatorJobJudge(device, suites, config)
     return lambda: JobJudgeBySize(
         ProcessJobJudge(device, config, jobs=jobs), EvaluatorJobJudge(device, suites, config), jobs

@@ -162,15 +162,19 @@ def test_a_line_keeps_numbers_that_are_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "jobs", "kind"),
+    ("device", "jobs", "cores", "kind"),
     [
-        ("simulator", 2, EvaluatorJobJudge),
-        ("simulator", 3, JobJudgeBySize),
-        ("cuda", 3, JobJudgeBySize),
-        ("metal", 3, EvaluatorJobJudge),
+        ("simulator", 2, 16, EvaluatorJobJudge),
+        ("simulator", 4, 2, EvaluatorJobJudge),
+        ("simulator", 3, 4, JobJudgeBySize),
+        ("cuda", 3, 4, JobJudgeBySize),
+        ("metal", 3, 4, EvaluatorJobJudge),
     ],
 )
-def test_many_judges_have_processes(device: DeviceName, jobs: int, kind: type) -> None:
+def test_many_judges_with_a_core_each_have_processes(
+    device: DeviceName, jobs: int, cores: int, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judges, "cores", lambda: cores)
     assert type(job_judges_on(device, jobs=jobs)()) is kind
 
 
@@ -189,6 +193,7 @@ def test_cases_that_exceed_a_judges_share_are_here_once(
 
     bytes_of_all = 2 * 400 * TASK.graph.element_count * 3
     monkeypatch.setattr(judges, "memory_bytes", lambda: bytes_of_all - is_large)
+    monkeypatch.setattr(judges, "cores", lambda: 4)
     monkeypatch.setattr(ProcessJobJudge, "judge", judging("apart"))
     monkeypatch.setattr(EvaluatorJobJudge, "judge", judging("here"))
     job_judges_on("simulator", jobs=3)().judge(JOB)
