@@ -46,15 +46,20 @@ def find_settings_file(folder: Path) -> SettingsFile | None:
     """Return the settings of the nearest folder upwards that has any.
 
     Raises:
-        InputError: its file is no TOML.
+        InputError: its file cannot be read, is no TOML, or has no table where there should be one.
     """
     for parent in (folder.resolve(), *folder.resolve().parents):
-        if (path := parent / FILE).is_file():
+        # What has the name and cannot be read is an error, as a folder or a link to nothing.
+        if os.path.lexists(path := parent / FILE):
             return SettingsFile(path, _toml(path))
         if (path := parent / PROJECT_FILE).is_file():
             tools = _toml(path).get("tool")
             table = tools.get(TABLE) if isinstance(tools, dict) else None
-            if isinstance(table, dict):
+            if table is not None and not isinstance(table, dict):
+                raise InputError(
+                    f"expected [tool.{TABLE}] in {path} to be a table, found {table!r}."
+                )
+            if table is not None:
                 return SettingsFile(path, table)
     return None
 

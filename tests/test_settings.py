@@ -40,6 +40,15 @@ def test_a_project_file_without_the_table_is_passed_over(project: Path) -> None:
     assert current_settings().budget == 2.5
 
 
+def test_a_file_that_cannot_hold_settings_is_an_error(project: Path) -> None:
+    (project / "part" / "pyproject.toml").write_text("[tool]\nkernelwright = 3\n")
+    with pytest.raises(InputError, match=r"\[tool.kernelwright\] in .* to be a table, found 3"):
+        current_settings()
+    (project / "part" / "kernelwright.toml").mkdir()
+    with pytest.raises(InputError, match=r"kernelwright.toml cannot be read: Is a directory"):
+        current_settings()
+
+
 def test_the_environment_wins_over_the_file_and_an_empty_variable_says_nothing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from kernelwright.campaign import Captured, capture_subjects
+from kernelwright.campaign import Captured, Subject, capture_subjects
 from kernelwright.campaign.execution.power_monitor import power_monitor_here, staying_awake
 from kernelwright.campaign.execution.retry_policy import DeviceCare
 from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined, resolve_wanted
@@ -25,12 +25,14 @@ from kernelwright.service.python.progress import Progress, follow
 from kernelwright.service.python.request import store_of
 from kernelwright.service.python.result import SearchResult
 from kernelwright.service.python.search import remark, run_search
-from kernelwright.service.python.target import Function, subjects
+from kernelwright.service.python.target import subjects
 from kernelwright.service.view.progress import ProgressView
 from kernelwright.store import KernelStore
 
 CampaignSettings = str | Path | Mapping[str, object] | Sequence[object]
 """A file of `kernelwright campaign init`, its tables as a dict, or functions."""
+_Given = dict[tuple[str, tuple[str, ...]], tuple[Subject, ...]]
+"""Functions at hand with their inputs, by the target and the inputs that a file would have."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def campaign(
     Args:
         settings: a TOML file's path; its tables as a dict, such as `{"functions": [f, "x.py:g"],
             "campaign": {"candidates": 4}, "caps": {"hours": 1}}`; or a list of functions, each
-            with `@kernelwright.example`, and of targets such as `"x.py:g"`.
+            with `@kernelwright.example`, and of targets such as `"x.py:g"`. What `kw.search` takes
+            as inputs stands beside a function: `{"target": f, "inputs": ["f16[8,512]"]}`.
         store: a path or SQLAlchemy URL; the default store otherwise.
         progress: `auto`, `live`, `lines`, `notebook`, or `none` and `False` for silence.
 
@@ -120,7 +123,7 @@ def campaign(
 
 def _searched(
     spec: CampaignSpec,
-    given: Mapping[CampaignFunction, Function],
+    given: _Given,
     url: str | None,
     view: ProgressView,
     say: Callable[[str], None],
@@ -147,21 +150,25 @@ def _searched(
 
 
 def _captured(
-    spec: CampaignSpec, given: Mapping[CampaignFunction, Function], url: str | None
+    spec: CampaignSpec, given: _Given, url: str | None
 ) -> Iterator[tuple[CampaignFunction, Captured]]:
     """Yield what each entry's functions were traced to."""
-    for entry, function in given.items():
-        yield entry, capture_subjects(subjects(function))
-    listed = tuple(entry for entry in spec.functions if entry not in given)
+    listed: list[CampaignFunction] = []
+    for entry in spec.functions:
+        at_hand = given.get((entry.target, entry.inputs))
+        if at_hand is None:
+            listed.append(entry)
+        else:
+            yield entry, capture_subjects(at_hand)
     if not listed:
         return
     needs_store = any(entry.target.startswith(WANTED) for entry in listed)
     with KernelStore(url, must_exist=True) if needs_store else nullcontext() as opened:
-        found = capture_campaign(spec.model_copy(update={"functions": listed}), opened)
+        found = capture_campaign(spec.model_copy(update={"functions": tuple(listed)}), opened)
     yield from found.items()
 
 
-def _night(settings: CampaignSettings) -> tuple[CampaignSpec, dict[CampaignFunction, Function]]:
+def _night(settings: CampaignSettings) -> tuple[CampaignSpec, _Given]:
     """Return the first device's search, and the functions that are at hand."""
     if isinstance(settings, str | Path):
         return read_campaign_file(Path(settings))[0], {}
@@ -174,7 +181,7 @@ def _night(settings: CampaignSettings) -> tuple[CampaignSpec, dict[CampaignFunct
             "expected a campaign's file, its tables as a dict, or a list of functions, found "
             f"{type(settings).__name__}."
         )
-    given: dict[CampaignFunction, Function] = {}
+    given: _Given = {}
     listed = tables.get("functions", ())
     if not isinstance(listed, list | tuple):
         raise InputError(f"expected a list of functions, found {type(listed).__name__}.")
@@ -184,13 +191,15 @@ def _night(settings: CampaignSettings) -> tuple[CampaignSpec, dict[CampaignFunct
     return spec_of(tables), given
 
 
-def _entry(value: object, given: dict[CampaignFunction, Function]) -> object:
+def _entry(value: object, given: _Given) -> object:
     """Return a function as the file names it; one at hand is put among those `given`."""
     if isinstance(value, str):
         return {"target": value}
-    if not callable(value):
+    table = value if isinstance(value, Mapping) else {"target": value}
+    function, inputs = table.get("target"), table.get("inputs")
+    if not callable(function):
         return value
-    (first, *_) = subjects(value)
-    entry = CampaignFunction(target=first.origin)
-    given[entry] = value
-    return entry.model_dump()
+    found = subjects(function, inputs)
+    written = () if inputs is None else found[0].written
+    given[found[0].origin, written] = found
+    return {**table, "target": found[0].origin, "inputs": written}
