@@ -88,10 +88,11 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
 
 
 def _parts_of_element(graph: Graph, node: Node) -> int:
-    """Return of how many parts of each element the op reads one: half a complex, a low byte."""
+    """Return of how many parts of each element the op may read one: half a complex, a low byte."""
     read, made = (graph.types[v].dtype for v in (node.inputs[0], node.outputs[0]))
-    is_narrowed = node.op == "cast" and read.is_integer and made.is_integer
-    if is_narrowed or node.op in ("real", "imag"):
+    if read.is_complex and not made.is_complex:
+        return 2
+    if read.is_integer and made.is_integer:
         return max(read.itemsize // made.itemsize, 1)
     return 1
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelwright import ir
@@ -54,6 +54,10 @@ def framed(x: mx.array) -> mx.array:
     return mx.pad(x[..., 1:-1], [(0, 0)] * (x.ndim - 1) + [(1, 1)]) if x.shape[-1] > 2 else x
 
 
+def first_three(x: mx.array) -> mx.array:
+    return mx.where(mx.arange(x.shape[-1]) < 3, x, mx.sum(x, -1, keepdims=True))
+
+
 STEPS: tuple[Step, ...] = (
     norm,
     reset_left,
@@ -62,7 +66,7 @@ STEPS: tuple[Step, ...] = (
     framed,
     lambda x: mx.softmax(x, -1),
     lambda x: x - mx.max(x, -1, keepdims=True),
-    lambda x: mx.where(mx.arange(x.shape[-1]) < 3, x, mx.sum(x, -1, keepdims=True)),
+    first_three,
     lambda x: mx.roll(x, 1, -1),
     lambda x: mx.take(x, mx.arange(x.shape[-1] - 1, -1, -1), -1),
     mx.tanh,
@@ -132,6 +136,18 @@ def graph_of(function: Callable[[mx.array], object], shape: tuple[int, ...]) -> 
     shape=st.sampled_from([(6, 8), (2, 3, 12), (1, 2, 8), (40, 6), (2, 1, 3, 4)]),
     steps=st.lists(steps(), min_size=2, max_size=6),
     end=st.sampled_from(ENDS),
+)
+@example(
+    # An output that has the rows' number by chance, and keeps it where they become twice as many.
+    shape=(6, 8),
+    steps=[
+        norm,
+        norm,
+        Parts(norm, Reshaped(first_three, "flat"), 2),
+        norm,
+        Parts(norm, first_three, 2),
+    ],
+    end=ENDS[0],
 )
 @settings(max_examples=60, deadline=None)
 def test_every_region_that_the_planner_chooses_can_be_lowered(

@@ -83,8 +83,12 @@ def generalize(graph: Graph, write: Write, kernels: tuple[Kernel, ...]) -> Gener
             continue
         if not _same_text(graph, write, kernels, [*chosen, free]):
             continue
-        doubled = resize(graph, {free.axes[0]: 2 * free.size})
-        changed = write(doubled)
+        try:
+            doubled = resize(graph, {free.axes[0]: 2 * free.size})
+            changed = write(doubled)
+        except KernelwrightError:
+            # What has no kernels of this kind at twice the size holds its size.
+            continue
         if len(changed) == len(kernels) and _grows_in_step(
             _extents(graph, kernels), _extents(doubled, changed), free.size
         ):
