@@ -11,6 +11,7 @@ from kernelwright.campaign.execution.judge import (
     judges_on,
 )
 from kernelwright.campaign.history.evaluation_history import OwnMemory, StoredMemory
+from kernelwright.campaign.judging.job_judge import EvaluatorJobJudge
 from kernelwright.evaluator.attacks.corpus import bases, mutants, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Stage, Status
@@ -65,6 +66,7 @@ def test_without_a_store_every_new_program_counts() -> None:
 def test_the_count_reaches_the_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = judge_on("simulator", CONFIG)
     seen: list[int] = []
+    assert isinstance(judge._judge, EvaluatorJobJudge)
     evaluate = judge._judge._evaluator.evaluate
 
     def watched(task: object, program: Program, *, tried: int) -> object:
