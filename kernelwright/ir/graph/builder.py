@@ -7,7 +7,6 @@ from kernelwright.ir.graph.sighting import Labels, Sighting
 from kernelwright.ir.ops import OPS, Call, Kind, op_named
 
 _OPAQUE = frozenset({"custom_kernel"})
-_SMALL_BYTES = 4096
 
 Key = tuple[str, tuple[ValueId, ...], tuple[tuple[str, Attribute], ...], tuple[TensorType, ...]]
 
@@ -35,9 +34,12 @@ class GraphBuilder:
         return len(self.types) - 1
 
     def constant(self, constant: Constant) -> ValueId:
-        """Return the value of a constant; equal constants share one."""
-        # Hashing captured weights would read all of them.
-        key = constant if constant.type.nbytes <= _SMALL_BYTES else id(constant.data)
+        """Return the value of a constant; equal numbers share one.
+
+        Arrays that are equal now, such as two norms' weights before training, stay apart: a kernel
+        that reads both as one could serve neither once they differ.
+        """
+        key = constant if constant.type.size == 1 else id(constant.data)
         found = self._constant_values.get(key)
         if found is None:
             found = self.value(constant.type)

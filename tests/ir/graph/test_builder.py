@@ -38,6 +38,12 @@ def test_equal_constants_share_a_value() -> None:
     assert len(values) == 2
 
 
+def test_equal_arrays_stay_apart_as_two_weights_do_before_training() -> None:
+    builder = GraphBuilder()
+    first, second = (Constant.of(np.ones(4), Dtype.FLOAT32) for _ in range(2))
+    assert builder.constant(first) == builder.constant(first) != builder.constant(second)
+
+
 def test_depth_counts_ops_and_no_views() -> None:
     builder = GraphBuilder()
     x = builder.value(ROW)
