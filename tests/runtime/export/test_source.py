@@ -166,6 +166,21 @@ def test_an_object_of_a_librarys_class_comes_with_its_statement(
     del sys.modules["stackednet"]
 
 
+def test_the_modules_of_a_package_that_a_file_imports_come_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        "import mlx.core, mlx.nn",
+        "def gated(x):",
+        "    return mlx.nn.silu(x) * mlx.core.abs(x)",
+    ]
+    (tmp_path / "dottednames.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = carry(importlib.import_module("dottednames").gated, "gated")
+    assert {"import mlx.core", "import mlx.nn"} <= {*source.imports}
+    del sys.modules["dottednames"]
+
+
 _DECORATED = """
 import mlx.core as mx
 

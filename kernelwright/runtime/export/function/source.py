@@ -9,6 +9,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MethodType, ModuleType, SimpleNamespace
 
 import mlx.core as mx
@@ -421,6 +422,8 @@ class _Carrier:
             self._allow(value.__name__)
             self._claim(name, value)
             self._found.imports.append(import_line(value.__name__, name))
+            if name == value.__name__:
+                self._found.imports += [f"import {part}" for part in _parts_imported(name, space)]
         elif (home := library_home(value)) is not None:
             self._allow(home[0])
             self._claim(name, value)
@@ -537,6 +540,18 @@ def _naming(name: str, node: ast.AST, at: _Origin | None) -> Iterator[None]:
 def _in_file(space: Mapping[str, object]) -> _Origin | None:
     file = space.get("__file__")
     return _Origin(file, 1) if isinstance(file, str) else None
+
+
+def _parts_imported(package: str, space: Mapping[str, object]) -> list[str]:
+    """List the modules of a package that a file imports beside it: `import mlx.nn` names `mlx`."""
+    file = space.get("__file__")
+    if not isinstance(file, str) or not Path(file).is_file():
+        return []
+    tree = ast.parse(Path(file).read_bytes())
+    statements = (node for node in ast.walk(tree) if isinstance(node, ast.Import))
+    aliases = (alias for statement in statements for alias in statement.names)
+    parts = (a.name for a in aliases if a.asname is None and a.name.startswith(f"{package}."))
+    return list(dict.fromkeys(parts))
 
 
 def _modules_imported(node: ast.AST) -> list[str]:
