@@ -52,7 +52,8 @@ CALLS = [
 
 {made}def called(call):
     def function(*a):
-        args, kwargs = call[1](a)
+        # What the function changes in place are arrays of its own.
+        args, kwargs = call[1]([mx.array(array) for array in a])
         return exported._leaves(exported.{target}(*args, **kwargs))
 
     return function
@@ -186,7 +187,8 @@ def _results(
 def _called(
     function: Callable[..., object], call: _Call, arrays: Sequence[mx.array]
 ) -> list[mx.array]:
-    args, kwargs = arguments_with(call, arrays)
+    # A function may change what it is given, and return it.
+    args, kwargs = arguments_with(call, [mx.array(array) for array in arrays])
     made: list[mx.array] = _leaves(function(*args, **kwargs))
     mx.eval(made)
     return made
