@@ -3,13 +3,27 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from kernelwright.errors import InputError
 
 
-@dataclass(frozen=True, slots=True)
-class Elementwise:
+@dataclass(frozen=True)
+class Schedule:
+    """How a kernel is laid out: small decisions, each a number or a flag, with defaults."""
+
+    family: ClassVar[str]
+    """What its text begins with."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> Self:
+        """Return the schedule of some decisions, defaults for the others."""
+        flags = {f.name for f in fields(cls) if f.type is bool}
+        return cls(**{n: bool(v) if n in flags else v for n, v in decisions.items()})
+
+
+@dataclass(frozen=True)
+class Elementwise(Schedule):
     """Each thread computes a run of neighbouring elements."""
 
     family: ClassVar[str] = "elementwise"
@@ -23,14 +37,9 @@ class Elementwise:
     rows: int = 1
     """Runs per thread, one below the other; what they read in common is read once."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Elementwise":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Rowwise:
+@dataclass(frozen=True)
+class Rowwise(Schedule):
     """Some lanes share a row: they reduce it in one or several passes, then map over it."""
 
     family: ClassVar[str] = "rowwise"
@@ -48,22 +57,9 @@ class Rowwise:
     kahan: bool = False
     """Carry the rounding error of each sum along."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Rowwise":
-        """Return the schedule of some decisions, defaults for the others."""
-        default = cls()
-        return cls(
-            lanes=decisions.get("lanes", default.lanes),
-            rows=decisions.get("rows", default.rows),
-            vector=decisions.get("vector", default.vector),
-            cached=bool(decisions.get("cached", default.cached)),
-            online=bool(decisions.get("online", default.online)),
-            kahan=bool(decisions.get("kahan", default.kahan)),
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class Columnwise:
+@dataclass(frozen=True)
+class Columnwise(Schedule):
     """Neighbouring threads take neighbouring results; strips of them share what is reduced.
 
     For reductions over an axis that is not the innermost one: a simdgroup reads along memory.
@@ -80,20 +76,9 @@ class Columnwise:
     cached: bool = False
     """Keep what a thread has read in registers between passes; otherwise read it again."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Columnwise":
-        """Return the schedule of some decisions, defaults for the others."""
-        default = cls()
-        return cls(
-            strips=decisions.get("strips", default.strips),
-            online=bool(decisions.get("online", default.online)),
-            vector=decisions.get("vector", default.vector),
-            cached=bool(decisions.get("cached", default.cached)),
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class Split:
+@dataclass(frozen=True)
+class Split(Schedule):
     """Rows too few to fill a GPU: chunks of them are reduced first, in a kernel of their own."""
 
     family: ClassVar[str] = "split"
@@ -105,14 +90,9 @@ class Split:
     vector: int = 4
     """Elements per lane, side by side."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Split":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class ColumnSplit:
+@dataclass(frozen=True)
+class ColumnSplit(Schedule):
     """Columns too few to fill a GPU: stretches of them are reduced first, in a kernel of their own.
 
     As in `Columnwise`, neighbouring threads take neighbouring results.
@@ -127,14 +107,9 @@ class ColumnSplit:
     vector: int = 1
     """Results per thread, side by side."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "ColumnSplit":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Staged:
+@dataclass(frozen=True)
+class Staged(Schedule):
     """Long reductions, too few to fill a GPU, in parts; then what they give, and what reads that.
 
     Serves any outputs and reductions of reductions, where `Split` and `ColumnSplit` serve results
@@ -152,14 +127,9 @@ class Staged:
     vector: int = 4
     """Elements per thread, side by side."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Staged":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Tiled:
+@dataclass(frozen=True)
+class Tiled(Schedule):
     """Short rows in threadgroup memory: read and written along memory whatever their length.
 
     For rows that no vector divides, and for few elements across memory.
@@ -174,19 +144,9 @@ class Tiled:
     cached: bool = True
     """Keep a row's values in registers between passes; otherwise compute them again."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Tiled":
-        """Return the schedule of some decisions, defaults for the others."""
-        default = cls()
-        return cls(
-            lanes=decisions.get("lanes", default.lanes),
-            rows=decisions.get("rows", default.rows),
-            cached=bool(decisions.get("cached", default.cached)),
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class Transposed:
+@dataclass(frozen=True)
+class Transposed(Schedule):
     """Elementwise tiles of what lies across the outputs, turned in threadgroup memory.
 
     For arrays whose neighbours lie along another axis than the outputs': memory is read and written
@@ -204,14 +164,9 @@ class Transposed:
     threads: int = 256
     """Threads per threadgroup, which has one tile."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Transposed":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Banded:
+@dataclass(frozen=True)
+class Banded(Schedule):
     """Rows and columns of one matrix in one walk: a row's lanes keep its columns in registers.
 
     What the columns of a band of rows join to is joined by a second kernel; what waits for whole
@@ -229,14 +184,9 @@ class Banded:
     vector: int = 8
     """Elements per lane, side by side."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Banded":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Scan:
+@dataclass(frozen=True)
+class Scan(Schedule):
     """Lanes share a row and carry a running value along it, one tile after the other."""
 
     family: ClassVar[str] = "scan"
@@ -248,14 +198,9 @@ class Scan:
     vector: int = 4
     """Elements per lane, side by side, in each tile."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Scan":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class ColumnScan:
+@dataclass(frozen=True)
+class ColumnScan(Schedule):
     """Scans along an outer axis: neighbouring threads take neighbouring results, as in memory."""
 
     family: ClassVar[str] = "column_scan"
@@ -267,14 +212,9 @@ class ColumnScan:
     vector: int = 1
     """Results per thread, side by side."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "ColumnScan":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Attention:
+@dataclass(frozen=True)
+class Attention(Schedule):
     """Queries against a cache: simdgroups take keys in turn and merge what they found."""
 
     family: ClassVar[str] = "attention"
@@ -295,14 +235,9 @@ class Attention:
     vector: int = 4
     """The most neighbouring features that a lane reads at once."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Attention":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Prefill:
+@dataclass(frozen=True)
+class Prefill(Schedule):
     """Many queries: a threadgroup holds a tile of them and walks along tiles of keys and values."""
 
     family: ClassVar[str] = "prefill"
@@ -318,14 +253,9 @@ class Prefill:
     ahead: int = 0
     """1 asks for keys and values before it multiplies with the ones before them."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Prefill":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Matvec:
+@dataclass(frozen=True)
+class Matvec(Schedule):
     """Rows of a quantized matrix times few vectors: a simdgroup makes several results."""
 
     family: ClassVar[str] = "matvec"
@@ -337,14 +267,9 @@ class Matvec:
     simdgroups: int = 2
     """Simdgroups per threadgroup, each with results of its own."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Matvec":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Dense:
+@dataclass(frozen=True)
+class Dense(Schedule):
     """Few rows times a matrix: simdgroups share its columns, and strips of what is summed."""
 
     family: ClassVar[str] = "dense"
@@ -364,14 +289,9 @@ class Dense:
     lanes: int = 32
     """Lanes side by side, each with columns of its own; a simdgroup's others take other terms."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Dense":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-@dataclass(frozen=True, slots=True)
-class Matmul:
+@dataclass(frozen=True)
+class Matmul(Schedule):
     """Products of many rows: a threadgroup makes a tile of results on simdgroup matrices."""
 
     family: ClassVar[str] = "matmul"
@@ -385,48 +305,7 @@ class Matmul:
     depth: int = 16
     """Terms of the dot products that are staged at a time; a multiple of 8."""
 
-    @classmethod
-    def of(cls, decisions: Mapping[str, int]) -> "Matmul":
-        """Return the schedule of some decisions, defaults for the others."""
-        return cls(**decisions)
 
-
-Schedule = (
-    Matmul
-    | Dense
-    | Matvec
-    | Elementwise
-    | Rowwise
-    | Columnwise
-    | Split
-    | ColumnSplit
-    | Staged
-    | Tiled
-    | Transposed
-    | Banded
-    | Scan
-    | ColumnScan
-    | Attention
-    | Prefill
-)
-_FAMILIES: dict[str, type[Schedule]] = {
-    "attention": Attention,
-    "prefill": Prefill,
-    "matmul": Matmul,
-    "dense": Dense,
-    "matvec": Matvec,
-    "scan": Scan,
-    "column_scan": ColumnScan,
-    "split": Split,
-    "column_split": ColumnSplit,
-    "staged": Staged,
-    "tiled": Tiled,
-    "transposed": Transposed,
-    "banded": Banded,
-    "elementwise": Elementwise,
-    "rowwise": Rowwise,
-    "columnwise": Columnwise,
-}
 _TEXT = re.compile(r"^(\w+)\((.*)\)$")
 
 
@@ -443,7 +322,8 @@ def parse(text: str) -> Schedule:
         InputError: the text is not a schedule.
     """
     match = _TEXT.match(text.strip())
-    family = _FAMILIES.get(match[1]) if match else None
+    by_name = {schedule.family: schedule for schedule in Schedule.__subclasses__()}
+    family = by_name.get(match[1]) if match else None
     if match is None or family is None:
         raise InputError(f"expected a schedule such as 'elementwise(vector=4)', found {text!r}.")
     legal = {f.name for f in fields(family)}

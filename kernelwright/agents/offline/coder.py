@@ -8,28 +8,8 @@ from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import (
-    Attention,
-    Banded,
-    ColumnScan,
-    ColumnSplit,
-    Columnwise,
-    Dense,
-    Elementwise,
-    Matmul,
-    Matvec,
-    Prefill,
-    Rowwise,
-    Scan,
-    Schedule,
-    Split,
-    Staged,
-    Tiled,
-    Transposed,
-    parse,
-    render,
-)
+from kernelwright.metal.lower import lower, schedules, template_of
+from kernelwright.metal.schedule import Schedule, parse, render
 
 AUTHOR = "offline"
 
@@ -88,7 +68,7 @@ def _proposal(task: Task, schedule: Schedule, parent: str | None) -> Proposal | 
     return Proposal(
         program=program,
         author=AUTHOR,
-        idea=idea(schedule),
+        idea=template_of(schedule).describe(schedule),
         schedule=render(schedule),
         parent=parent,
     )
@@ -98,124 +78,6 @@ def best_attempt(history: Sequence[Attempt]) -> Attempt | None:
     """Return the correct offline attempt with the highest measured or predicted speed, if any."""
     timed = [(cost, a) for a in history if (cost := _cost(a)) is not None]
     return min(timed, key=lambda pair: pair[0])[1] if timed else None
-
-
-def idea(schedule: Schedule) -> str:
-    """Say in a sentence what a schedule does."""
-    match schedule:
-        case Elementwise(vector=1, rows=1):
-            return f"One element a thread, {schedule.threads} threads a threadgroup."
-        case Elementwise():
-            runs = f"{schedule.unroll} runs of " if schedule.unroll > 1 else ""
-            below = f" in each of {schedule.rows} rows" if schedule.rows > 1 else ""
-            return (
-                f"{runs}{schedule.vector} neighbouring elements{below} a thread, "
-                f"{schedule.threads} threads a threadgroup."
-            )
-        case Columnwise():
-            kept = ", each keeping what it reads in registers" if schedule.cached else ""
-            return f"Neighbouring threads on neighbouring results, {schedule.strips} strips{kept}."
-        case ColumnSplit():
-            return (
-                f"{schedule.chunks} stretches a column reduced first, neighbouring threads on "
-                "neighbouring results, what they left in a second kernel."
-            )
-        case Split():
-            return (
-                f"{schedule.chunks} chunks a row reduced first, their results in a second kernel."
-            )
-        case Staged():
-            return (
-                f"{schedule.parts} parts of each reduction first, what they left joined, the "
-                "outputs from that."
-            )
-        case Tiled():
-            return (
-                f"{schedule.rows} whole rows in threadgroup memory, moved along memory, "
-                f"{schedule.lanes} threads a row."
-            )
-        case Transposed():
-            return (
-                f"Tiles of {schedule.rows} x {schedule.columns} turned in threadgroup memory, "
-                f"{schedule.vector} neighbours an access."
-            )
-        case Banded():
-            side = (
-                f"{schedule.teams} rows side by side" if schedule.teams > 1 else "a row at a time"
-            )
-            return (
-                f"Bands of rows, {side} by {schedule.lanes} threads each, columns joined in "
-                f"registers over {schedule.depth} rows and then over bands."
-            )
-        case Scan():
-            return (
-                f"{schedule.lanes} threads a row, {schedule.vector} elements each, joined by a "
-                "prefix over the lanes and a carry from tile to tile."
-            )
-        case ColumnScan():
-            return (
-                f"Neighbouring threads on neighbouring results, {schedule.strips} strips of "
-                f"{schedule.depth} elements each, joined by what they add up to."
-            )
-        case Attention():
-            together = f"{schedule.queries} queries" if schedule.queries > 1 else "one query"
-            shared = f", {schedule.chunks} threadgroups a query" if schedule.chunks > 1 else ""
-            return (
-                f"{together.capitalize()} a threadgroup of {schedule.simdgroups} simdgroups"
-                f"{shared}, "
-                f"{schedule.lanes} lanes a key, {schedule.keys} keys read ahead, online softmax."
-            )
-        case Prefill():
-            queries = 8 * schedule.rows * schedule.simdgroups
-            ahead = ", asked for ahead" if schedule.ahead else ""
-            return (
-                f"Tiles of {queries} queries on simdgroup matrices, {schedule.keys} keys and "
-                f"values staged at a time by {schedule.simdgroups} simdgroups{ahead}, online "
-                "softmax."
-            )
-        case Matvec():
-            words = f"{schedule.words} words" if schedule.words > 1 else "one word"
-            results = f"{schedule.results} results" if schedule.results > 1 else "One result"
-            return f"{results} a simdgroup, {words} of packed digits a lane at a time."
-        case Matmul():
-            rows, columns = 8 * schedule.rows, 8 * schedule.columns * schedule.simdgroups
-            return (
-                f"Tiles of {rows} by {columns} results on simdgroup matrices, "
-                f"{schedule.depth} terms staged at a time by {schedule.simdgroups} simdgroups."
-            )
-        case Dense():
-            shared = f", {schedule.strips} simdgroups a sum" if schedule.strips > 1 else ""
-            if schedule.chunks > 1:
-                shared += f", {schedule.chunks} threadgroups a sum"
-            own = f"{schedule.columns} columns a simdgroup" if schedule.columns > 1 else "tiles"
-            ahead = f", {schedule.terms} terms read ahead" if schedule.terms > 1 else ""
-            return (
-                f"Every weight read once: {own}{shared}, {schedule.vector} neighbouring weights "
-                f"a lane{ahead}, {schedule.teams} teams a threadgroup."
-            )
-        case Rowwise():
-            return f"{_team(schedule)}, {_vector(schedule)}, {_memory(schedule)}."
-
-
-def _team(schedule: Rowwise) -> str:
-    if schedule.lanes == 1:
-        return "One thread a row"
-    if schedule.lanes == 32:
-        together = f"{schedule.rows} rows" if schedule.rows > 1 else "one row"
-        return f"One simdgroup a row, {together} a threadgroup"
-    return f"One threadgroup of {schedule.lanes} threads a row"
-
-
-def _vector(schedule: Rowwise) -> str:
-    if schedule.vector == 1:
-        return "neighbouring lanes on neighbouring elements"
-    return f"{schedule.vector} neighbouring elements a lane"
-
-
-def _memory(schedule: Rowwise) -> str:
-    if schedule.online:
-        return "maximum and sum found in one pass"
-    return "values kept in registers" if schedule.cached else "values read again in each pass"
 
 
 def _cost(attempt: Attempt) -> float | None:

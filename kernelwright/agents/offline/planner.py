@@ -4,18 +4,8 @@ from kernelwright.agents.protocols import Plan, PlannedRegion
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import (
-    Attention,
-    Dense,
-    Elementwise,
-    Matmul,
-    Matvec,
-    Prefill,
-    Scan,
-    Schedule,
-    Transposed,
-)
+from kernelwright.metal.lower import lower, schedules, template_of
+from kernelwright.metal.schedule import Schedule
 from kernelwright.plan import partition
 
 AUTHOR = "offline"
@@ -45,7 +35,7 @@ class OfflinePlanner:
             planned.append(
                 PlannedRegion(
                     indices=region.indices,
-                    strategy=_strategy(schedule),
+                    strategy=template_of(schedule).strategy,
                     benefit=_benefit(region),
                 )
             )
@@ -71,28 +61,6 @@ def _first_schedule(task: Graph, device: DeviceInfo) -> Schedule | UnsupportedEr
 
 def _name(region: Region) -> str:
     return " + ".join(dict.fromkeys(node.op for node in region.nodes))
-
-
-def _strategy(schedule: Schedule) -> str:
-    if isinstance(schedule, Elementwise):
-        return "One pass over the elements; every input is read once and every output written once."
-    if isinstance(schedule, Transposed):
-        return "Tiles turned in threadgroup memory: inputs and outputs both move in whole lines."
-    if isinstance(schedule, Attention):
-        return (
-            "Keys read once for several queries: online softmax, and the parts merged at the end."
-        )
-    if isinstance(schedule, Prefill):
-        return "Tiles of queries walk along tiles of keys they see; scores never reach memory."
-    if isinstance(schedule, Matvec):
-        return "Rows of a packed matrix shared by lanes: read once, unpacked, multiplied, mapped."
-    if isinstance(schedule, Matmul):
-        return "Tiles on simdgroup matrices; operands made as they are staged, results mapped."
-    if isinstance(schedule, Dense):
-        return "Every weight read once for all rows; the results mapped before they are written."
-    if isinstance(schedule, Scan):
-        return "Rows shared by lanes: a running value carried along, mapped and written."
-    return "Rows shared by lanes: reduce in as few passes as possible, then map and write."
 
 
 def _benefit(region: Region) -> str:

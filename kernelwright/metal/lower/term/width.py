@@ -5,7 +5,7 @@ import math
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule
+from kernelwright.metal.schedule import Schedule
 
 _PLACES = 1 << 32
 """Elements that 32 bits count; Metal's positions in a grid have as many."""
@@ -16,16 +16,10 @@ def has_wide_arrays(graph: Graph) -> bool:
     return any(t.size > _PLACES for t in graph.types)
 
 
-def writes_wide_offsets(schedule: Schedule) -> bool:
-    """Say whether all offsets of a schedule's kernels are index arithmetic, which widens itself.
-
-    Other families write some of theirs by hand, in 32 bits.
-    """
-    return isinstance(schedule, Elementwise | Rowwise | Columnwise)
-
-
-def refuse_unproven_widths(graph: Graph, schedule: Schedule) -> None:
+def refuse_unproven_widths(graph: Graph, schedule: Schedule, *, has_wide_offsets: bool) -> None:
     """Refuse a graph whose kernel would count beyond 32 bits in a variable of 32 bits.
+
+    Templates without wide offsets write some of theirs by hand, in 32 bits.
 
     Raises:
         UnsupportedError: an output, the steps of a reduction or another family's array are larger.
@@ -45,7 +39,7 @@ def refuse_unproven_widths(graph: Graph, schedule: Schedule) -> None:
             raise UnsupportedError(
                 f"{node.op} takes {count} steps, more than a loop counts in 32 bits; split it."
             )
-    if not writes_wide_offsets(schedule):
+    if not has_wide_offsets:
         largest = max(graph.types, key=lambda t: t.size)
         raise UnsupportedError(
             f"{largest} has offsets beyond 32 bits, which only elementwise, rowwise and columnwise "
