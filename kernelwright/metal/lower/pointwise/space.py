@@ -9,15 +9,15 @@ from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.kernel_ir.expression import Load, always, walk
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.width import legal_widths, preferred_width
-from kernelwright.metal.lower.pointwise.kernel import (
+from kernelwright.metal.lower.pointwise.element import (
     Piece,
     domain,
     element_stores,
-    is_even,
     pieces,
-    sharing_rows,
     split_at_choices,
 )
+from kernelwright.metal.lower.pointwise.kernel import is_even
+from kernelwright.metal.lower.pointwise.shared_row import sharing_rows
 from kernelwright.metal.lower.pointwise.stacked import Layer, stacked_layers
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.lower.resource import BYTES_IN_FLIGHT

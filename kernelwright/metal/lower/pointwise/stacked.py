@@ -10,13 +10,8 @@ from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.kernel_ir.expression import Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.writer import Writer
-from kernelwright.metal.lower.pointwise.kernel import (
-    element_stores,
-    pieces,
-    split_at_choices,
-    threadgroup_of,
-    write_inner,
-)
+from kernelwright.metal.lower.pointwise.element import element_stores, pieces, split_at_choices
+from kernelwright.metal.lower.pointwise.kernel import threadgroup_of, write_inner
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
 from kernelwright.metal.schedule import Elementwise
