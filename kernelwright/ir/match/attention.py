@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.pattern import Bind, Either, Made, Source, match, match_node
+from kernelwright.ir.match.placement import View, broadcast_placement, placed
 from kernelwright.ir.match.row import (
     AXES,
     LOG_SOFTMAX,
@@ -20,6 +21,7 @@ HIDDEN = -1e4
 _MOST_LAYERS = 12
 """Masks, scales, casts and views between a softmax and its product; people write fewer."""
 _MOST_STEPS = 8
+_RANK_OF_HEADS = 3
 _CAP_PRECISION = 2
 _WEIGHTS = Either(
     (Made(("softmax",), (X,), axes=AXES), SHIFTED_SOFTMAX, Made(("exp",), (LOG_SOFTMAX,)))
@@ -37,6 +39,8 @@ class MaskLayer:
     hides: bool = False
     """True where its true elements are those that are not seen."""
     is_subtracted: bool = False
+    is_counted: bool = False
+    """True where ones show and zeros hide, as factors of scores do."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +105,10 @@ def _normalised_late(source: Source, node: Node) -> Attention | None:
     if not is_same or made is None or made.op != "exp":
         return None
     shifted = match(source, SHIFTED, _same_rows(source, made.inputs[0]))
-    if shifted is None or not _is_last(source, shifted.axes[AXES], shifted.values["x"]):
+    if shifted is None or not (shifted.rows[AXES].are_last and found.rows[AXES].are_last):
         return None
     scores = _scores(source, shifted.values["x"])
     return None if scores is None else Attention(scores, product.inputs[1])
-
-
-def _is_last(source: Source, axes: tuple[int, ...], value: ValueId) -> bool:
-    return axes == (len(source.type(value).shape) - 1,)
 
 
 def _weights(source: Source, value: ValueId) -> Scores | None:
@@ -142,11 +142,14 @@ def _beside_sinks(source: Source, joined: Node, part: Node) -> Scores | None:
     return None
 
 
-def _sinks(source: Source, value: ValueId) -> ValueId | None:
+def _sinks(source: Source, column: ValueId) -> ValueId | None:
     """Return one logit a head, before it was given the shape of a column of scores."""
-    while (node := source.node(value)) is not None and node.op in ("broadcast", "reshape"):
-        value = node.inputs[0]
-    return value if len(source.type(value).shape) == 1 else None
+    sinks, places = placed(source, column)
+    heads, shape = source.type(sinks).size, source.type(column).shape
+    batch = shape[0] if len(shape) > _RANK_OF_HEADS else 1
+    rows = (batch, heads, source.type(column).size // (batch * heads))
+    is_by_head = places == broadcast_placement((heads, 1), rows)
+    return sinks if is_by_head and len(source.type(sinks).shape) == 1 else None
 
 
 def _softened(source: Source, value: ValueId) -> ValueId | None:
@@ -154,8 +157,8 @@ def _softened(source: Source, value: ValueId) -> ValueId | None:
     found = match(source, _WEIGHTS, value)
     if found is None:
         return None
-    x = found.values["x"]
-    return x if AXES not in found.axes or _is_last(source, found.axes[AXES], x) else None
+    rows = found.rows.get(AXES)
+    return found.values["x"] if rows is None or rows.are_last else None
 
 
 def _same_rows(source: Source, value: ValueId) -> ValueId:
@@ -213,33 +216,46 @@ def _under_addend(source: Source, node: Node, left: int) -> Scores | None:
     is_less = node.op == "subtract"
     ways = (node.inputs,) if is_less else (node.inputs, node.inputs[::-1])
     for kept, mask in ways:
-        shown = _times_shown(source, kept, mask, -1.0 if is_less else 1.0)
-        if (inner := _scores(source, kept if shown is None else shown, left - 1)) is not None:
-            return inner.masked(MaskLayer(mask, is_subtracted=is_less))
+        layer = MaskLayer(mask, is_subtracted=is_less)
+        below, layer = _times_shown(source, kept, layer) or (kept, layer)
+        if (inner := _scores(source, below, left - 1)) is not None:
+            return inner.masked(layer)
     return None
 
 
-def _times_shown(source: Source, value: ValueId, mask: ValueId, sign: float) -> ValueId | None:
-    """Return s of `s * m` where a mask hides all that m, of zeros and ones, makes zero."""
+def _times_shown(
+    source: Source, value: ValueId, layer: MaskLayer
+) -> tuple[ValueId, MaskLayer] | None:
+    """Read `s * m` where a mask hides all that m, of zeros and ones, makes zero.
+
+    Rows that are hidden as a whole are then the same everywhere, which the mask alone would not do.
+    """
+    sign = -1.0 if layer.is_subtracted else 1.0
     node = source.node(value)
     if node is None or node.op != "multiply":
         return None
     for scores, shown in (node.inputs, node.inputs[::-1]):
-        factor = _unspread(source, shown)
-        if _is_zero_or_one(source, factor) and _hides_rest(source, mask, factor, sign):
-            return scores
+        factor, _ = placed(source, shown)
+        if _is_zero_or_one(source, factor) and _hides_rest(source, layer.mask, shown, sign):
+            return scores, MaskLayer(shown, is_counted=True)
     return None
 
 
 def _hides_rest(source: Source, mask: ValueId, shown: ValueId, sign: float) -> bool:
     """Say whether a mask is `1 - shown` times a number that hides, added or taken away."""
-    factor, rest = unscaled(source, _unspread(source, mask))
-    node = source.node(_unspread(source, rest))
+    below, places = placed(source, mask)
+    factor, rest = unscaled(source, below)
+    below, places = placed(source, rest, places)
+    node = source.node(below)
     if node is None or node.op != "subtract":
         return False
-    left, right = node.inputs
-    for one, other, order in ((left, right, 1.0), (right, left, -1.0)):
-        if source.number(one) == 1.0 and _is_equal(source, other, shown):
+    wanted = placed(source, shown, through_casts=True)
+    for one, other, order in (
+        (*node.inputs, 1.0),
+        (*node.inputs[::-1], -1.0),
+    ):
+        found = placed(source, other, places, through_casts=True)
+        if source.number(one) == 1.0 and _is_equal(source, found, wanted):
             return sign * order * factor <= HIDDEN
     return False
 
@@ -253,24 +269,21 @@ def _is_zero_or_one(source: Source, value: ValueId) -> bool:
     return node.op == "select" and {source.number(v) for v in node.inputs[1:]} <= {0.0, 1.0}
 
 
-def _unspread(source: Source, value: ValueId) -> ValueId:
-    while (node := source.node(value)) is not None and node.op in ("broadcast", "reshape"):
-        value = node.inputs[0]
-    return value
+def _is_equal(source: Source, a: View, b: View, left: int = _MOST_STEPS) -> bool:
+    """Say whether two views show the same places of what is computed alike.
 
-
-def _is_equal(source: Source, a: ValueId, b: ValueId, left: int = _MOST_STEPS) -> bool:
-    """Say whether two values are computed alike: every reader has its own views."""
-    a, b = _unspread(source, a), _unspread(source, b)
-    if a == b:
-        return True
-    one, other = source.node(a), source.node(b)
-    if one is None or other is None or not left or source.type(a) != source.type(b):
-        return source.number(a) is not None and source.number(a) == source.number(b)
+    Every reader has its own views.
+    """
+    (x, of_x), (y, of_y) = a, b
+    if of_x != of_y or x == y:
+        return of_x == of_y
+    one, other = source.node(x), source.node(y)
+    if one is None or other is None or not left or source.type(x) != source.type(y):
+        return source.number(x) is not None and source.number(x) == source.number(y)
     if (one.op, one.attributes, len(one.inputs)) != (other.op, other.attributes, len(other.inputs)):
         return False
     pairs = zip(one.inputs, other.inputs, strict=True)
-    return all(_is_equal(source, x, y, left - 1) for x, y in pairs)
+    return all(_is_equal(source, placed(source, v), placed(source, w), left - 1) for v, w in pairs)
 
 
 def _chosen(source: Source, node: Node, left: int) -> Scores | None:

@@ -16,10 +16,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from kernelwright.ir.graph import Attribute, Node, TensorType, ValueId
+from kernelwright.ir.match.placement import Rows
 from kernelwright.ir.ops import op_named, reduced_axes
 from kernelwright.ir.ops.op import Call
-
-Axes = tuple[int, ...]
 
 
 class Source(Protocol):
@@ -55,19 +54,19 @@ class Found:
     """What a match bound to names."""
 
     values: Mapping[str, ValueId] = field(default_factory=lambda: MappingProxyType({}))
-    axes: Mapping[str, Axes] = field(default_factory=lambda: MappingProxyType({}))
+    rows: Mapping[str, Rows] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_value(self, name: str, value: ValueId) -> "Found | None":
         """Bind a value; None where the name is bound to another one."""
         if self.values.get(name, value) != value:
             return None
-        return Found({**self.values, name: value}, self.axes)
+        return Found({**self.values, name: value}, self.rows)
 
-    def with_axes(self, name: str, axes: Axes) -> "Found | None":
-        """Bind axes; None where the name is bound to others."""
-        if self.axes.get(name, axes) != axes:
+    def with_rows(self, name: str, rows: Rows) -> "Found | None":
+        """Bind rows; None where the name is bound to others, which a reshape may have made."""
+        if self.rows.get(name, rows).placement != rows.placement:
             return None
-        return Found(self.values, {**self.axes, name: axes})
+        return Found(self.values, {name: rows, **self.rows})
 
 
 @dataclass(frozen=True)
@@ -160,8 +159,11 @@ def _of_node(source: Source, pattern: Made, node: Node, known: Found) -> Iterato
         return
     if not set(pattern.attributes) <= set(node.attributes):
         return
-    axes = reduced_axes(source.call(node)) if pattern.axes else ()
-    bound = known.with_axes(pattern.axes, axes) if pattern.axes else known
+    bound: Found | None = known
+    if pattern.axes:
+        call = source.call(node)
+        rows = Rows(call.inputs[0].shape, reduced_axes(call))
+        bound = known.with_rows(pattern.axes, rows)
     if bound is None:
         return
     orders = [pattern.operands]

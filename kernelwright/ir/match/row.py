@@ -2,7 +2,7 @@
 
 from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Pattern, Row
 
-AXES = "axes"
+AXES, BY_PLACES = "axes", "by places"
 X = Bind("x")
 SHIFTED = Made(("subtract",), (X, Row(Made(("max",), (X,), axes=AXES))), name="shifted")
 """x less the largest of its row."""
@@ -80,8 +80,13 @@ def _picked_from(scores: Pattern) -> Either:
     counted = Made(("arange",), (), attributes=(("start", 0.0), ("step", 1.0)))
     return Either(
         (
-            Made(("gather_axis",), (scores, Bind("target"))),
-            Made(("gather",), (scores, counted, Bind("target")), attributes=(("axes", (0, 1)),)),
+            Made(("gather_axis",), (scores, Bind("target")), axes=AXES),
+            Made(
+                ("gather",),
+                (scores, counted, Bind("target")),
+                name=BY_PLACES,
+                attributes=(("axes", (0, 1)),),
+            ),
         )
     )
 
@@ -101,6 +106,6 @@ _MIDDLE = Made(("mean",), (X,), axes=AXES, attributes=(("ddof", 0),))
 CENTRED = Made(("subtract",), (X, Row(_MIDDLE)), name="centred")
 """x less the mean of its row."""
 VARIANCE = Made(("mean",), (square_of(CENTRED),), axes=AXES)
-MEAN_SQUARE = Made(("mean",), (square_of(X),), axes=AXES)
+MEAN_SQUARE = Made(("mean",), (square_of(X),), axes=AXES, attributes=(("ddof", 0),))
 SPREAD = Either((VARIANCE, Made(("subtract",), (Row(MEAN_SQUARE), square_of(Row(_MIDDLE))))))
 """The variance as it is defined, or as the mean of squares less the square of the mean."""

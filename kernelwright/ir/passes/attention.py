@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, rewrite
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.attention import Attention, MaskLayer, Scores, attention_of
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes import fold, view
@@ -79,11 +80,27 @@ def _attention(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueI
 
 
 def _layers(builder: GraphBuilder, scores: Scores) -> list[MaskLayer]:
-    """Return the masks of scores, those that are taken away as what is added."""
-    return [
-        MaskLayer(builder.apply("negative", layer.mask)) if layer.is_subtracted else layer
-        for layer in scores.masks
-    ]
+    """Return the masks of scores: what is taken away as what is added, ones as truth values."""
+    return [_as_mask(builder, layer) for layer in scores.masks]
+
+
+def _as_mask(builder: GraphBuilder, layer: MaskLayer) -> MaskLayer:
+    if layer.is_subtracted:
+        return MaskLayer(builder.apply("negative", layer.mask))
+    if layer.is_counted:
+        return MaskLayer(_truth(builder, layer.mask))
+    return layer
+
+
+def _truth(builder: GraphBuilder, ones: ValueId) -> ValueId:
+    """Return where zeros and ones are ones, before truth values became numbers."""
+    node, shape = builder.producer(ones), builder.types[ones].shape
+    if node is not None and node.op in ("broadcast", "reshape"):
+        return builder.apply(node.op, _truth(builder, node.inputs[0]), shape=shape)
+    if node is not None and node.op == "cast":
+        return node.inputs[0]
+    type_ = TensorType(shape, Dtype.BOOL)
+    return builder.add("cast", (ones,), [type_], (("dtype", Dtype.BOOL),))[0]
 
 
 def _operands(builder: GraphBuilder, found: Attention) -> _Operands | None:

@@ -106,7 +106,7 @@ def _across_words(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, int] 
     shape = builder.types[total.inputs[0]].shape
     is_each_bit = _counts_to(builder, found.values["places"], _WORD_BITS)
     is_each_weight = _counts_to(builder, found.values["weights"], shape[-1])
-    if not is_each_bit or not is_each_weight or found.axes["axes"] != (len(shape) - 1,):
+    if not is_each_bit or not is_each_weight or not found.rows["axes"].are_last:
         return None
     return bare(builder, found.values["word"]), shape[-1]
 

@@ -114,6 +114,63 @@ def test_every_way_to_write_attention_is_gathered_and_named(way: Way) -> None:
     assert means_the_same(graph, seen)
 
 
+@pytest.mark.parametrize("mask", [name for name in MASKS if name.startswith("multiplied")])
+def test_a_row_that_is_hidden_as_a_whole_is_the_same_everywhere(mask: str) -> None:
+    graph = graph_of(Way("scores scaled", mask, "softmax"), SEEN)
+    assert gathered_ops(graph) == ["attention"]
+    seen = np.arange(LENGTH)[None] > 1
+    assert means_the_same(graph, seen)
+
+
+SQUARE = mx.zeros((2, 4, 4, WIDTH))
+"""As many heads as queries and keys, so that a mask of one fits the others."""
+MISPLACED: dict[str, tuple[Function, mx.array]] = {
+    "factors of queries and a mask of keys": (
+        lambda q, k, v, seen: WEIGHTED["softmax"](
+            _scores(q, k) * seen.astype(q.dtype)[:, None, :, None]
+            + (1.0 - seen.astype(q.dtype)[:, None, None]) * -1e9,
+            v,
+        ),
+        mx.ones((2, 4), mx.bool_),
+    ),
+    "sinks of queries": (
+        lambda q, k, v, sinks: (
+            mx.softmax(
+                mx.concatenate(
+                    [mx.broadcast_to(sinks[:, None], (2, 4, 4, 1)), _scores(q, k)], axis=-1
+                ),
+                axis=-1,
+            )[..., 1:]
+            @ v
+        ),
+        mx.zeros((4,)),
+    ),
+    "a mask of heads": (
+        lambda q, k, v, mask: WEIGHTED["softmax"](_scores(q, k) + mask[:, None, None], v),
+        mx.zeros((4,)),
+    ),
+    "a causal mask of heads": (
+        lambda q, k, v, mask: WEIGHTED["softmax"](
+            mx.where(mx.arange(4)[:, None, None] >= mx.arange(4), _scores(q, k), -1e9) + mask, v
+        ),
+        mx.zeros((4,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISPLACED)
+def test_masks_and_sinks_of_equal_sizes_are_told_apart(name: str) -> None:
+    function, other = MISPLACED[name]
+    with mx.stream(mx.cpu):
+        graph = canonicalize(capture(function, SQUARE, SQUARE, SQUARE, other))
+    drawn = np.random.default_rng(0)
+    arrays = [drawn.normal(size=SQUARE.shape) for _ in range(3)]
+    last = drawn.normal(size=other.shape)
+    given = [*arrays, last > 0 if other.dtype == mx.bool_ else last]
+    (written,), (gathered,) = reference(graph, given), reference(gather_attention(graph), given)
+    assert np.allclose(written, gathered, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 def test_sinks_stand_before_the_scores_or_behind(is_first: bool) -> None:
     def attention(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array) -> mx.array:

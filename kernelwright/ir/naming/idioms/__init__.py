@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.naming.idioms import activation, attention, gate, row
-from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
+from kernelwright.ir.naming.idioms.reader import SPREADING, Match, Parameter, Reader
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _matches(reader: Reader, matcher: Callable[[Reader, ValueId], Match | None])
     result = []
     for node in reader.graph.nodes:
         value = node.outputs[0]
-        if reader.base(value) != value and node.op != "cast":
+        if node.op in SPREADING or (node.op != "cast" and reader.base(value) != value):
             continue
         match = matcher(reader, value)
         if match is None:

@@ -1,8 +1,9 @@
 """Recognising activations and gated linear units, however their products are written."""
 
 import math
+from collections.abc import Iterator
 
-from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph import ValueId
 from kernelwright.ir.match.activation import (
     ONE_AND_POWER,
     RELU,
@@ -11,6 +12,7 @@ from kernelwright.ir.match.activation import (
     SQUARED_RELU,
 )
 from kernelwright.ir.match.pattern import Pattern, match
+from kernelwright.ir.match.polynomial import POLYNOMIAL, Terms, polynomial
 from kernelwright.ir.naming.idioms.reader import Match, Reader
 
 
@@ -34,12 +36,15 @@ def activation(reader: Reader, value: ValueId) -> Match | None:
             if left is None or len(left.numerators) > 1:
                 continue
             if left.numerators:
-                return Match(gated, {"x": left.numerators[0], "gate": x}, {})
+                x = reader.operand(x)
+                return Match(gated, {"x": reader.operand(left.numerators[0]), "gate": x}, {})
             return Match(name, {"x": x}, {})
     return None
 
 
-_TANH_SCALE = math.sqrt(2 / math.pi)
+_TANH_SCALE, _TANH_CUBE, _FAST_SCALE = math.sqrt(2 / math.pi), 0.044715, 1.702
+_ROUNDED = 1e-4
+"""How far people round the numbers of an activation; what a dtype rounds comes on top."""
 Gate = tuple[str, str, ValueId, float]
 
 
@@ -49,12 +54,9 @@ def _gates(reader: Reader, factor: ValueId) -> list[Gate]:
     x = sigmoid_of(reader, factor)
     if x is not None:
         gates.append(("silu", "swiglu", x, 1.0))
-        inner = reader.product(x)
-        if inner.numerators and math.isclose(inner.scale, 1.702, rel_tol=4e-3):
-            gates.append(("gelu_fast", "geglu_fast", inner.numerators[0], 1.0))
+        gates += _of(reader, x, {1: _FAST_SCALE}, "gelu_fast", "geglu_fast", 1.0)
         # (1 + tanh(y)) / 2 is the logistic function of 2 y.
-        doubled = _gelu_arguments(reader, x, 2 * _TANH_SCALE)
-        gates.extend(("gelu_tanh", "geglu_tanh", argument, 1.0) for argument in doubled)
+        gates += _of(reader, x, _bent(2.0), "gelu_tanh", "geglu_tanh", 1.0)
     shifted = reader.plus_constant(factor)
     if shifted is None or shifted[1] != 1.0:
         return gates
@@ -63,46 +65,41 @@ def _gates(reader: Reader, factor: ValueId) -> list[Gate]:
         gates.append(("silu", "swiglu", below.values["x"], 1.0))
     erf, tanh = (reader.made_by(shifted[0], op) for op in ("erf", "tanh"))
     if erf is not None:
-        gates.extend(("gelu", "geglu", x, 0.5) for x in _root_arguments(reader, erf.inputs[0]))
+        gates += _of(reader, erf.inputs[0], {1: math.sqrt(0.5)}, "gelu", "geglu", 0.5)
     if tanh is not None:
-        bent = _gelu_arguments(reader, tanh.inputs[0], _TANH_SCALE)
-        gates.extend(("gelu_tanh", "geglu_tanh", x, 0.5) for x in bent)
-        halved = reader.product(tanh.inputs[0])
-        if halved.scale == 0.5 and len(halved.numerators) == 1 and not halved.denominators:
-            gates.append(("silu", "swiglu", halved.numerators[0], 0.5))
+        gates += _of(reader, tanh.inputs[0], _bent(1.0), "gelu_tanh", "geglu_tanh", 0.5)
+        gates += _of(reader, tanh.inputs[0], {1: 0.5}, "silu", "swiglu", 0.5)
     return gates
 
 
-def _root_arguments(reader: Reader, value: ValueId) -> tuple[ValueId, ...]:
-    """Return what may be x in the argument of a gelu's erf."""
-    inner, whole = reader.product(value), reader.made_by(value, "multiply", "divide")
-    if not math.isclose(inner.scale, math.sqrt(0.5), rel_tol=4e-3):
-        return _under_scale(reader, value, math.sqrt(0.5))
-    direct = (reader.base(whole.inputs[0]),) if whole else ()
-    return (*inner.numerators[:1], *direct) if len(inner.numerators) == 1 else direct
+def _bent(factor: float) -> Terms:
+    return {1: factor * _TANH_SCALE, 3: factor * _TANH_SCALE * _TANH_CUBE}
 
 
-def _under_scale(reader: Reader, value: ValueId, scale: float) -> tuple[ValueId, ...]:
-    """Return what is scaled by a number, as x may be a scaled product itself."""
-    node = reader.made_by(value, "multiply", "divide")
-    return (reader.base(node.inputs[0]),) if node and _is_root(reader, node, scale) else ()
+def _of(
+    reader: Reader, value: ValueId, wanted: Terms, plain: str, gated: str, scale: float
+) -> Iterator[Gate]:
+    """Yield gates of all x of which a value is the wanted polynomial."""
+    tolerance = _ROUNDED + 2 * reader.type(value).dtype.epsilon
+    for x in _parts(reader, value):
+        found = polynomial(reader, value, x) or {}
+        if found.keys() == wanted.keys() and all(
+            math.isclose(found[power], wanted[power], rel_tol=tolerance) for power in wanted
+        ):
+            yield plain, gated, x, scale
 
 
-def _gelu_arguments(reader: Reader, value: ValueId, scale: float) -> tuple[ValueId, ...]:
-    """Return what may be x in `scale * (x + 0.044715 x^3)`, or with x taken out of the sum."""
-    inner = reader.product(value)
-    if not math.isclose(inner.scale, scale, rel_tol=4e-3):
-        return _under_scale(reader, value, scale)
-    sums = [reader.made_by(factor, "add") for factor in inner.numerators]
-    terms = [v for node in sums if node for v in reader.operands(node)]
-    return (*inner.numerators, *terms)
-
-
-def _is_root(reader: Reader, node: Node, root: float) -> bool:
-    scale = reader.constant(node.inputs[1])
-    if not scale:
-        return False
-    return math.isclose(scale if node.op == "multiply" else 1 / scale, root, rel_tol=4e-3)
+def _parts(reader: Reader, value: ValueId) -> tuple[ValueId, ...]:
+    """Return what the arithmetic of a value is made of, on every level."""
+    found: dict[ValueId, None] = {}
+    frontier = [value]
+    while frontier:
+        value = reader.base(frontier.pop())
+        node = reader.made_by(value, *POLYNOMIAL)
+        if value not in found and reader.constant(value) is None:
+            found[value] = None
+            frontier += node.inputs if node is not None else ()
+    return tuple(found)
 
 
 def simple_activation(reader: Reader, value: ValueId) -> Match | None:

@@ -60,7 +60,7 @@ def attention(reader: Reader, value: ValueId) -> Match | None:
     scores = found.scores
     of_query, query = _unscaled(reader, scores.query)
     of_key, key = _unscaled(reader, scores.key)
-    masks = [reader.base(layer.mask) for layer in scores.masks]
+    masks = [reader.operand(layer.mask) for layer in scores.masks]
     operands = {
         "query": query,
         "key": key,
@@ -105,7 +105,7 @@ def _gathered(reader: Reader, node: Node) -> Match:
 
 
 def _is_causal(reader: Reader, mask: ValueId) -> bool:
-    node = reader.made_by(mask, "greater_equal", "less_equal", "greater", "less")
+    node = reader.made_by(reader.root(mask), "greater_equal", "less_equal", "greater", "less")
     if node is None:
         return False
     return all(_is_position(reader, v) for v in node.inputs)
@@ -113,13 +113,12 @@ def _is_causal(reader: Reader, mask: ValueId) -> bool:
 
 def _is_position(reader: Reader, value: ValueId) -> bool:
     shifted = reader.plus_constant(value)
-    return reader.made_by(shifted[0] if shifted else value, "arange") is not None
+    place = reader.root(shifted[0] if shifted else value)
+    return reader.made_by(place, "arange") is not None
 
 
 def _through(reader: Reader, value: ValueId, ops: tuple[str, ...]) -> ValueId:
-    node = reader.made_by(value, *ops)
-    value = reader.base(value)
-    while node is not None:
-        value = reader.base(node.inputs[0])
-        node = reader.made_by(value, *ops)
+    value = reader.root(value)
+    while (node := reader.made_by(value, *ops)) is not None:
+        value = reader.root(node.inputs[0])
     return value

@@ -17,8 +17,8 @@ def gate(reader: Reader, value: ValueId) -> Match | None:
         call = reader.call(ranks)
         count, experts = call.integer("count"), call.inputs[0].shape[-1]
         first = 0 if "opposite" in values else experts - count
-        axes = {call.integer("axis") % len(call.inputs[0].shape), len(call.inputs[0].shape) - 1}
-        if call.integer("start") != first or len(axes) != 1:
+        are_last = all(rows.are_last for rows in found.rows.values())
+        if call.integer("start") != first or not are_last:
             continue
         made = reader.node(scores) if scores is not None else None
         operands = {role: values[role] for role in ("x", BIAS) if role in values}

@@ -6,11 +6,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
+from kernelwright.ir.match.placement import (
+    Placement,
+    Rows,
+    broadcast_placement,
+    in_order,
+    placed,
+)
 from kernelwright.ir.match.row_map import RowMaps
-from kernelwright.ir.ops import Call
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 
-_TRANSPARENT = frozenset({"broadcast", "reshape", "cast"})
+SPREADING = frozenset({"broadcast", "reshape"})
+_TRANSPARENT = SPREADING | {"cast"}
 _MOVED = frozenset({"slice", "transpose"})
+_MOST_STEPS = 8
+"""Elementwise ops between what a row is reduced to and where it is repeated."""
 
 Parameter = int | float | str | tuple[int, ...]
 
@@ -41,6 +51,16 @@ class Product:
             left.remove(value)
         return Product(tuple(left), self.denominators, self.scale)
 
+    def less(self, factor: ValueId) -> "Product":
+        """Remove a factor once, from above or from below."""
+        if factor in self.numerators:
+            found = self.without(factor)
+            assert found is not None
+            return found
+        below = list(self.denominators)
+        below.remove(factor)
+        return Product(self.numerators, tuple(below), self.scale)
+
 
 class Reader:
     """Reads one graph."""
@@ -48,6 +68,8 @@ class Reader:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._first: dict[tuple[str, tuple[tuple[str, Attribute], ...], ValueId], ValueId] = {}
+        self._repeated: dict[tuple[ValueId, Placement], ValueId] = {}
+        self._placed: dict[ValueId, tuple[ValueId, Placement]] = {}
 
     @cached_property
     def maps(self) -> RowMaps:
@@ -55,26 +77,46 @@ class Reader:
         return RowMaps(self.graph, PlainSource(self), self)
 
     def base(self, value: ValueId) -> ValueId:
-        """Return what a value is, before broadcasts, reshapes and casts.
+        """Return what a value is, before reshapes and casts that keep its numbers.
 
-        Every reader has its own slices and transposes; of equal ones the first stands for all.
+        Every reader has its own broadcasts, slices and transposes; of equal ones the first stands
+        for all. Broadcasts are equal that repeat the same elements in the same order.
         """
-        node = self._producer(value)
-        while node is not None and node.op in _TRANSPARENT:
-            value = node.inputs[0]
-            node = self._producer(value)
-        if node is None or node.op not in _MOVED:
-            return value
-        key = (node.op, node.attributes, self.base(node.inputs[0]))
-        return self._first.setdefault(key, value)
+        root, places = self._place(value)
+        if places != in_order(self.graph.types[root].size):
+            return self._repeated.setdefault((self._first_of(root), places), value)
+        return self._first_of(root)
+
+    def root(self, value: ValueId) -> ValueId:
+        """Return what a value is, before what repeats it, too."""
+        return self._first_of(self._place(value)[0])
+
+    def operand(self, value: ValueId) -> ValueId:
+        """Return an operand before a broadcast that follows from both shapes, as NumPy's does."""
+        root, places = self._place(value)
+        before, after = self.shape(root), self.shape(value)
+        is_plain = len(before) <= len(after) and places == broadcast_placement(before, after)
+        return self._first_of(root) if is_plain else self.base(value)
+
+    def vector(self, value: ValueId, rows: Rows) -> ValueId:
+        """Return an operand before a broadcast that repeats it for each row."""
+        root, places = self._place(value)
+        before = [n if axis in rows.axes else 1 for axis, n in enumerate(rows.shape)]
+        is_along = places == broadcast_placement(before, rows.shape)
+        return self._first_of(root) if is_along else self.base(value)
 
     def node(self, value: ValueId) -> Node | None:
         """Return the node that makes a value, before views and casts."""
         return self._producer(self.base(value))
 
     def row(self, value: ValueId) -> ValueId | None:
-        """Return a value before it is repeated, be it once a row or not at all."""
-        return self.base(value)
+        """Return one element a row where a value repeats it along the row that it was made of."""
+        root, places = self._place(value)
+        is_single = self.graph.types[root].size == 1
+        if is_single or places == in_order(self.graph.types[root].size):
+            return self._first_of(root)
+        reduced = self._reduced(root, _MOST_STEPS)
+        return self._first_of(root) if reduced and places == reduced.placement else None
 
     def number(self, value: ValueId) -> float | None:
         """Return the number that a value holds everywhere, if it is known."""
@@ -99,7 +141,7 @@ class Reader:
 
     def constant(self, value: ValueId) -> float | None:
         """Return the number that a value holds everywhere, if it is known."""
-        found = self.graph.constant_of.get(self.base(value))
+        found = self.graph.constant_of.get(self.root(value))
         if found is None or found.type.size != 1:
             return None
         number = found.array.reshape(-1)[0]
@@ -132,7 +174,8 @@ class Reader:
         constant = self.constant(value)
         if constant is not None:
             return Product((), (), constant)
-        node = self.made_by(value, "multiply", "divide", "power")
+        row = self.row(value)
+        node = self.made_by(value if row is None else row, "multiply", "divide", "power")
         if node is None or (node.op == "power" and self.constant(node.inputs[1]) != -1.0):
             return Product((value,), (), 1.0)
         if node.op == "power":
@@ -180,6 +223,31 @@ class Reader:
     def shape(self, value: ValueId) -> tuple[int, ...]:
         """Return the shape of a value."""
         return self.graph.types[value].shape
+
+    def _place(self, value: ValueId) -> tuple[ValueId, Placement]:
+        if value not in self._placed:
+            self._placed[value] = placed(PlainSource(self), value, through_casts=True)
+        return self._placed[value]
+
+    def _first_of(self, value: ValueId) -> ValueId:
+        node = self._producer(value)
+        if node is None or node.op not in _MOVED:
+            return value
+        key = (node.op, node.attributes, self.base(node.inputs[0]))
+        return self._first.setdefault(key, value)
+
+    def _reduced(self, value: ValueId, left: int) -> Rows | None:
+        """Return the rows of which a value has one element each."""
+        node = self._producer(self.base(value))
+        if node is None or not left:
+            return None
+        kind, call = op_named(node.op).kind, self.call(node)
+        if kind is Kind.REDUCTION and call.outputs[0].size < call.inputs[0].size:
+            return Rows(call.inputs[0].shape, reduced_axes(call))
+        if kind is not Kind.ELEMENTWISE:
+            return None
+        found = (self._reduced(v, left - 1) for v in node.inputs)
+        return next((reduced for reduced in found if reduced is not None), None)
 
     def _producer(self, value: ValueId) -> Node | None:
         index = self.graph.producer_of.get(value)

@@ -1,11 +1,16 @@
 """Recognising what works on rows: softmax, log-sum-exp, variance, norms, cross-entropy."""
 
-from kernelwright.ir.graph import Attribute, Node, ValueId
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernelwright.ir.graph import ValueId
 from kernelwright.ir.match.pattern import Found, match, matches
+from kernelwright.ir.match.placement import Rows
 from kernelwright.ir.match.row import (
     ANY_LOG_SOFTMAX,
     ANY_LOGSUMEXP,
     AXES,
+    BY_PLACES,
     CENTRED,
     CROSS_ENTROPY,
     MEAN_SQUARE,
@@ -13,65 +18,74 @@ from kernelwright.ir.match.row import (
     SOFTMAX,
     SPREAD,
 )
-from kernelwright.ir.naming.idioms.reader import Match, Parameter, Product, Reader
+from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
 
 
 def softmax(reader: Reader, value: ValueId) -> Match | None:
     """Match a softmax: MLX's own, or exponentials over their sum, shifted or not."""
-    return _bare(reader, _along("softmax", match(reader, SOFTMAX, value)))
+    return _bare(reader, _along(reader, "softmax", match(reader, SOFTMAX, value)))
 
 
-def _along(name: str, found: Found | None, *others: str) -> Match | None:
-    """Return a match along the axes of a row, with x and other operands."""
-    if found is None:
+def _along(reader: Reader, name: str, found: Found | None, *others: str) -> Match | None:
+    """Return a match along the axes of x that are a row, with x and other operands."""
+    rows = None
+    if found is not None:
+        rows = found.rows[AXES].within(reader.shape(found.values["x"]))
+    if found is None or rows is None:
         return None
     operands = {role: found.values[role] for role in ("x", *others)}
-    return Match(name, operands, {"axes": found.axes[AXES]})
+    return Match(name, operands, {"axes": rows.axes})
 
 
-def _unshifted(reader: Reader, value: ValueId) -> ValueId:
-    """Return x where a value is x less its row's maximum, else the value."""
+def _unshifted(reader: Reader, value: ValueId, axes: Parameter) -> ValueId:
+    """Return x where a value is x less the maximum of its row, or of all rows, else the value."""
     found = match(reader, SHIFTED, value)
-    return reader.base(value) if found is None else found.values["x"]
+    if found is None or not isinstance(axes, tuple):
+        return value
+    shape = reader.shape(value)
+    ways = (Rows(shape, axes), Rows(shape, tuple(range(len(shape)))))
+    is_same = found.rows[AXES].placement in (rows.placement for rows in ways)
+    return found.values["x"] if is_same else value
 
 
 def logsumexp(reader: Reader, value: ValueId) -> Match | None:
     """Match a log-sum-exp: MLX's own, or written with or without its maximum."""
-    return _along("logsumexp", match(reader, ANY_LOGSUMEXP, value))
+    return _along(reader, "logsumexp", match(reader, ANY_LOGSUMEXP, value))
 
 
 def log_softmax(reader: Reader, value: ValueId) -> Match | None:
     """Match x less the log-sum-exp of its row."""
-    return _bare(reader, _along("log_softmax", match(reader, ANY_LOG_SOFTMAX, value)))
+    return _bare(reader, _along(reader, "log_softmax", match(reader, ANY_LOG_SOFTMAX, value)))
 
 
 def cross_entropy(reader: Reader, value: ValueId) -> Match | None:
     """Match a row's log-sum-exp less the score at its target."""
-    return _bare(reader, _along("cross_entropy", match(reader, CROSS_ENTROPY, value), "target"))
+    found = match(reader, CROSS_ENTROPY, value)
+    if found is not None and BY_PLACES in found.values and not found.rows[AXES].are_last:
+        return None
+    return _bare(reader, _along(reader, "cross_entropy", found, "target"))
 
 
 def _bare(reader: Reader, found: Match | None) -> Match | None:
     """Name what was shifted before, which changes no softmax, no logarithm of one, no score."""
     if found is None:
         return None
-    x = _unshifted(reader, found.operands["x"])
+    x = _unshifted(reader, found.operands["x"], found.parameters["axes"])
     return Match(found.name, {**found.operands, "x": x}, found.parameters)
 
 
 def variance(reader: Reader, value: ValueId) -> Match | None:
     """Match the mean of squared distances from the mean, also as a difference of squares."""
-    found, node = match(reader, SPREAD, value), reader.node(value)
-    if found is None or node is None:
+    found = _along(reader, "variance", match(reader, SPREAD, value))
+    if found is None:
         return None
-    ddof = node.attribute("ddof") if node.op == "mean" else _squares_ddof(reader, node)
-    assert isinstance(ddof, int)
-    return Match("variance", {"x": found.values["x"]}, {"axes": found.axes[AXES], "ddof": ddof})
+    return Match(found.name, found.operands, {**found.parameters, "ddof": _ddof(reader, value)})
 
 
-def _squares_ddof(reader: Reader, node: Node) -> Attribute:
-    squares = reader.made_by(node.inputs[0], "mean")
-    assert squares is not None
-    return squares.attribute("ddof")
+def _ddof(reader: Reader, value: ValueId) -> int:
+    """Return the correction of a variance; a difference of squares has none."""
+    node = reader.made_by(value, "mean")
+    return 0 if node is None else reader.call(node).integer("ddof")
 
 
 def norm(reader: Reader, value: ValueId) -> Match | None:
@@ -85,7 +99,10 @@ def norm(reader: Reader, value: ValueId) -> Match | None:
     for i in (0, 1):
         inner = _scaled_norm(reader, node.inputs[i])
         if inner is not None and inner.name == "layer_norm" and "weight" in inner.operands:
-            bias = {"bias": reader.base(node.inputs[1 - i])}
+            axes = inner.parameters["axes"]
+            assert isinstance(axes, tuple)
+            rows = Rows(reader.shape(value), axes)
+            bias = {"bias": reader.vector(node.inputs[1 - i], rows)}
             return Match("layer_norm", {**inner.operands, **bias}, inner.parameters)
     return None
 
@@ -97,18 +114,21 @@ def _scaled_norm(reader: Reader, value: ValueId) -> Match | None:
         if below is None:
             continue
         spread, epsilon = reader.plus_constant(below) or (below, 0.0)
-        rest = product.without(factor) or product
-        found = _layer_norm(reader, spread, rest, epsilon) or _rms_norm(
-            reader, value, factor, spread, epsilon
-        )
-        if found is not None:
-            return found
+        for norm in (
+            *_layer_norms(reader, value, spread, epsilon),
+            *_rms_norms(reader, value, spread, epsilon),
+        ):
+            found = _with_weight(reader, value, factor, norm)
+            if found is not None:
+                return found
     return None
 
 
 def _under_root(reader: Reader, value: ValueId, *, is_inverse: bool) -> ValueId | None:
     """Return v where a value is its root, or one over it, as an op or as a power."""
-    node = reader.made_by(value, "rsqrt" if is_inverse else "sqrt", "power")
+    row = reader.row(value)
+    root = "rsqrt" if is_inverse else "sqrt"
+    node = None if row is None else reader.made_by(row, root, "power")
     if node is None:
         return None
     wanted = -0.5 if is_inverse else 0.5
@@ -116,44 +136,50 @@ def _under_root(reader: Reader, value: ValueId, *, is_inverse: bool) -> ValueId 
     return reader.base(node.inputs[0]) if is_root else None
 
 
-def _layer_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) -> Match | None:
-    inner = variance(reader, spread)
-    if inner is None:
-        return None
-    x, axes = inner.operands["x"], inner.parameters["axes"]
-    for factor in rest.numerators if rest.scale == 1.0 else ():
+@dataclass(frozen=True)
+class _Norm:
+    """What a factor makes a norm of."""
+
+    name: str
+    x: ValueId
+    multiplied: ValueId
+    """x, or x less its mean."""
+    rows: Rows
+    parameters: dict[str, Parameter]
+
+
+def _layer_norms(
+    reader: Reader, value: ValueId, spread: ValueId, epsilon: float
+) -> Iterator[_Norm]:
+    found = match(reader, SPREAD, spread)
+    if found is None:
+        return
+    x, rows = found.values["x"], found.rows[AXES]
+    parameters: dict[str, Parameter] = {"ddof": _ddof(reader, spread), "epsilon": epsilon}
+    for factor in reader.product(value).numerators:
         centred = match(reader, CENTRED, factor)
-        if centred is not None and (centred.values["x"], centred.axes[AXES]) == (x, axes):
-            return _with_weight("layer_norm", x, factor, rest, inner.parameters, epsilon)
-    return None
+        bound = None if centred is None else (centred.values["x"], centred.rows[AXES].placement)
+        if bound == (x, rows.placement):
+            yield _Norm("layer_norm", x, factor, rows, parameters)
 
 
-def _rms_norm(
-    reader: Reader, value: ValueId, factor: ValueId, spread: ValueId, epsilon: float
-) -> Match | None:
+def _rms_norms(reader: Reader, value: ValueId, spread: ValueId, epsilon: float) -> Iterator[_Norm]:
     # Under an absolute value or a square stands x itself, or what it is made of.
     for found in matches(reader, MEAN_SQUARE, spread):
         x = found.values["x"]
-        product = reader.product(value, x)
-        rest = product.without(factor) or product
-        if x in rest.numerators and rest.scale == 1.0:
-            parameters: dict[str, Parameter] = {"axes": found.axes[AXES]}
-            return _with_weight("rms_norm", x, x, rest, parameters, epsilon)
-    return None
+        yield _Norm("rms_norm", x, x, found.rows[AXES], {"epsilon": epsilon})
 
 
-def _with_weight(
-    name: str,
-    x: ValueId,
-    factor: ValueId,
-    rest: Product,
-    parameters: "dict[str, Parameter] | object",
-    epsilon: float,
-) -> Match | None:
-    left = rest.without(factor)
-    assert left is not None
-    assert isinstance(parameters, dict)
-    if len(left.numerators) > 1:
+def _with_weight(reader: Reader, value: ValueId, factor: ValueId, norm: _Norm) -> Match | None:
+    """Read a value as what is multiplied times a factor, and a weight or none."""
+    rest = reader.product(value, norm.multiplied).without(norm.multiplied)
+    rest = rest and rest.less(factor)
+    rows = norm.rows.within(reader.shape(value))
+    if rest is None or rows is None or rest.scale != 1.0 or rest.denominators:
         return None
-    weight = {"weight": left.numerators[0]} if left.numerators else {}
-    return Match(name, {"x": x, **weight}, {**parameters, "epsilon": epsilon})
+    if len(rest.numerators) > 1:
+        return None
+    operands = {"x": norm.x}
+    if rest.numerators:
+        operands["weight"] = reader.vector(rest.numerators[0], rows)
+    return Match(norm.name, operands, {"axes": rows.axes, **norm.parameters})

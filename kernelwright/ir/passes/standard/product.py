@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.match.pattern import match
+from kernelwright.ir.match.polynomial import polynomial
 from kernelwright.ir.match.row import MEAN_SQUARE
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.reading import (
@@ -18,7 +19,6 @@ from kernelwright.ir.passes.reading import (
     ordered,
     same,
 )
-from kernelwright.ir.passes.standard.polynomial import polynomial
 
 _MOST_FACTORS = 6
 _TANH_SCALE, _TANH_CUBE = math.sqrt(2 / math.pi), 0.044715
@@ -98,7 +98,7 @@ def _half_gate(builder: GraphBuilder, inner: ValueId, x: ValueId) -> tuple[Value
     node, dtype = builder.producer(inner), builder.types[x].dtype
     if node is None or node.op not in ("erf", "tanh"):
         return None
-    terms = polynomial(builder, node.inputs[0], x)
+    terms = polynomial(BuilderSource(builder), node.inputs[0], x)
     if terms is None:
         return None
     if node.op == "erf":
@@ -125,7 +125,7 @@ def _one_more(builder: GraphBuilder, value: ValueId) -> ValueId:
 
 
 def _is_multiple(builder: GraphBuilder, value: ValueId, x: ValueId) -> bool:
-    terms = polynomial(builder, value, x)
+    terms = polynomial(BuilderSource(builder), value, x)
     return terms is not None and set(terms) == {1}
 
 

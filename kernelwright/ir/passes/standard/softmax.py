@@ -25,23 +25,22 @@ from kernelwright.ir.passes.view import broadcast
 
 def _shifted(builder: GraphBuilder, value: ValueId) -> ValueId | None:
     """Return x where a value is x less the maximum of its row."""
-    return _operand(builder, match(BuilderSource(builder), SHIFTED, value))
+    return _operand(match(BuilderSource(builder), SHIFTED, value))
 
 
-def _operand(builder: GraphBuilder, found: Found | None) -> ValueId | None:
+def _operand(found: Found | None) -> ValueId | None:
     """Return x of a match along the last axis."""
     if found is None:
         return None
-    x = found.values["x"]
-    is_along_rows = found.axes.get(AXES) == (len(builder.types[x].shape) - 1,)
-    return x if is_along_rows else None
+    rows = found.rows.get(AXES)
+    return found.values["x"] if rows is not None and rows.are_last else None
 
 
 def _softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """See a softmax in shifted exponentials over their sum, or times its reciprocal."""
     if node.op not in ("divide", "multiply") or not is_float(builder, node):
         return None
-    x = _operand(builder, match_node(BuilderSource(builder), SHIFTED_SOFTMAX, node))
+    x = _operand(match_node(BuilderSource(builder), SHIFTED_SOFTMAX, node))
     return [_make(builder, x)] if x is not None else None
 
 
@@ -75,7 +74,7 @@ def _bare_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Val
 def _logsumexp(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """See a log-sum-exp in the logarithm of the sum of shifted exponentials."""
     found = match_node(BuilderSource(builder), SHIFTED_LOGSUMEXP, node)
-    if found is None or _operand(builder, found) is None:
+    if found is None or _operand(found) is None:
         return None
     return builder.add("logsumexp", (found.values["shifted"],), call.outputs)
 

@@ -1,24 +1,24 @@
 """Reading an expression as a polynomial of one value."""
 
 from kernelwright.ir.graph import Node, ValueId
-from kernelwright.ir.graph.builder import GraphBuilder
-from kernelwright.ir.passes.reading import number
+from kernelwright.ir.match.pattern import Source
 
 Terms = dict[int, float]
 """A coefficient for each power."""
+POLYNOMIAL = frozenset({"add", "multiply", "divide", "square", "power"})
 _HIGHEST = 3
 
 
-def polynomial(builder: GraphBuilder, value: ValueId, x: ValueId, depth: int = 8) -> Terms | None:
+def polynomial(source: Source, value: ValueId, x: ValueId, depth: int = 8) -> Terms | None:
     """Return the polynomial of x that a value is; None where it is none, or of a high degree."""
-    if value == x:
+    if source.base(value) == x:
         return {1: 1.0}
-    if (held := number(builder, value)) is not None:
+    if (held := source.number(value)) is not None:
         return {0: held}
-    node = builder.producer(value)
-    if node is None or not depth:
+    node = source.node(value)
+    if node is None or not depth or node.op not in POLYNOMIAL:
         return None
-    read = [polynomial(builder, v, x, depth - 1) for v in node.inputs]
+    read = [polynomial(source, v, x, depth - 1) for v in node.inputs]
     known = [terms for terms in read if terms is not None]
     return _combined(node, known) if len(known) == len(read) else None
 

@@ -1,0 +1,99 @@
+"""What the names of idioms mean, in float64, over the operands and parameters that they show."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from kernelwright.ir import Graph, reference
+from kernelwright.ir.naming.idioms import Idiom
+
+Array = NDArray[np.float64]
+Operands = Mapping[str, Array]
+
+
+def _norm(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
+    x, parameters = given["x"].reshape(shape), dict(idiom.parameters)
+    axes = parameters["axes"]
+    if idiom.name == "rms_norm":
+        spread = (x * x).mean(axis=axes, keepdims=True)
+    else:
+        spread = x.var(axis=axes, keepdims=True, ddof=parameters["ddof"])
+        x = x - x.mean(axis=axes, keepdims=True)
+    made = x / np.sqrt(spread + parameters["epsilon"])
+    vector = [n if axis in axes else 1 for axis, n in enumerate(shape)]
+    for role, apply in (("weight", np.multiply), ("bias", np.add)):
+        if role in given:
+            is_vector = given[role].size == math.prod(vector)
+            made = apply(made, given[role].reshape(vector if is_vector else shape))
+    return made
+
+
+def _cross_entropy(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
+    x, (axis,) = given["x"], dict(idiom.parameters)["axes"]
+    rows = np.moveaxis(x, axis, -1)
+    target = given["target"].astype(int).reshape(*rows.shape[:-1], -1)
+    picked = np.take_along_axis(rows, target, axis=-1)
+    return special.logsumexp(rows, axis=-1, keepdims=True) - picked
+
+
+def _gelu_tanh(x: Array) -> Array:
+    bent = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    return 0.5 * x * (1 + bent)
+
+
+ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
+    "silu": lambda x: x * special.expit(x),
+    "gelu": lambda x: 0.5 * x * (1 + special.erf(x * math.sqrt(0.5))),
+    "gelu_tanh": _gelu_tanh,
+    "gelu_fast": lambda x: x * special.expit(1.702 * x),
+    "relu": lambda x: np.maximum(x, 0),
+    "relu_squared": lambda x: np.maximum(x, 0) ** 2,
+    "softplus": lambda x: np.logaddexp(x, 0),
+}
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "geglu_fast": "gelu_fast"}
+
+
+def expected(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
+    """Return what an idiom of a name computes; KeyError where the name is not known here."""
+    axes = dict(idiom.parameters).get("axes")
+    match idiom.name:
+        case "rms_norm" | "layer_norm":
+            return _norm(idiom, given, shape)
+        case "cross_entropy":
+            return _cross_entropy(idiom, given, shape)
+        case "softmax":
+            return special.softmax(given["x"], axis=axes)
+        case "log_softmax":
+            return special.log_softmax(given["x"], axis=axes)
+        case "logsumexp":
+            return special.logsumexp(given["x"], axis=axes)
+        case "variance":
+            return given["x"].var(axis=axes, ddof=dict(idiom.parameters)["ddof"])
+    if idiom.name in GATED:
+        gate = ACTIVATIONS[GATED[idiom.name]](given["gate"])
+        return _spread(given["x"], shape) * _spread(gate, shape)
+    return ACTIVATIONS[idiom.name](given["x"])
+
+
+def _spread(array: Array, shape: tuple[int, ...]) -> Array:
+    is_whole = array.size == math.prod(shape)
+    return array.reshape(shape) if is_whole else np.broadcast_to(array, shape)
+
+
+def misnamed(graph: Graph, found: Sequence[Idiom], arrays: Sequence[Array]) -> list[Idiom]:
+    """List the idioms that do not compute what their names say, on some arrays."""
+    wrong: list[Idiom] = []
+    for idiom in found:
+        roles, values = zip(*idiom.operands, strict=True)
+        shown = replace(graph, outputs=(idiom.output, *values))
+        made, *operands = reference(shown, arrays)
+        wanted = expected(idiom, dict(zip(roles, operands, strict=True)), made.shape)
+        is_same = wanted.size == made.size and np.allclose(
+            made.reshape(-1), wanted.reshape(-1), rtol=1e-4, atol=1e-6, equal_nan=True
+        )
+        wrong += [] if is_same else [idiom]
+    return wrong
