@@ -22,13 +22,34 @@ _MOST_LAYERS = 12
 """Masks, scales, casts and views between a softmax and its product; people write fewer."""
 _MOST_STEPS = 8
 _RANK_OF_HEADS = 3
-_CAP_PRECISION = 2
+_SECOND_ORDER = 1.01
+"""What the error of an inverse or a product is more than the sum of their factors'."""
 _WEIGHTS = Either(
     (Made(("softmax",), (X,), axes=AXES), SHIFTED_SOFTMAX, Made(("exp",), (LOG_SOFTMAX,)))
 )
 _POWERS, _PRODUCT = "powers", "product"
 _LATE = over_row(Bind(_PRODUCT), Made(("sum",), (Bind(_POWERS),), axes=AXES))
 """A product of exponentials and values that is divided by their sum afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """What scores are multiplied by, and how far rounding may have moved it, relative to it."""
+
+    number: float = 1.0
+    error: float = 0.0
+
+    def times(self, other: "Factor") -> "Factor":
+        """Multiply two factors, that is what they mean before they were rounded."""
+        return Factor(self.number * other.number, self.error + other.error)
+
+    def inverse(self) -> "Factor":
+        """Return one over it."""
+        return Factor(1.0 / self.number, self.error)
+
+    def is_near(self, wanted: float) -> bool:
+        """Say whether rounding may have made a number this factor."""
+        return abs(self.number - wanted) <= _SECOND_ORDER * self.error * abs(wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +71,7 @@ class Scores:
     query: ValueId
     key: ValueId
     """As the product reads it, the head before the positions."""
-    scale: float = 1.0
+    scale: Factor = Factor()
     cap: float = 0.0
     masks: tuple[MaskLayer, ...] = ()
     """The innermost first."""
@@ -60,11 +81,11 @@ class Scores:
         """Return the scores under one more mask."""
         return replace(self, masks=(*self.masks, layer))
 
-    def scaled(self, factor: float) -> "Scores | None":
+    def scaled(self, factor: Factor) -> "Scores | None":
         """Return the scores times a factor, which must not reach what masks put there."""
         if self.masks or self.cap:
             return None
-        return replace(self, scale=self.scale * factor)
+        return replace(self, scale=self.scale.times(factor))
 
 
 @dataclass(frozen=True)
@@ -83,15 +104,16 @@ def attention_of(source: Source, node: Node) -> Attention | None:
     return _normalised_late(source, node) if node.op in ("divide", "multiply") else None
 
 
-def unscaled(source: Source, value: ValueId) -> tuple[float, ValueId]:
+def unscaled(source: Source, value: ValueId) -> tuple[Factor, ValueId]:
     """Take a factor that is the same everywhere away from a value."""
     node = source.node(value)
     if node is None or node.op not in ("multiply", "divide"):
-        return 1.0, value
-    factor = source.number(node.inputs[1])
-    if factor is None or not factor:
-        return 1.0, value
-    return factor if node.op == "multiply" else 1.0 / factor, node.inputs[0]
+        return Factor(), value
+    number = source.number(node.inputs[1])
+    if number is None or not number:
+        return Factor(), value
+    factor = Factor(number, source.type(value).dtype.epsilon / 2)
+    return factor if node.op == "multiply" else factor.inverse(), node.inputs[0]
 
 
 def _normalised_late(source: Source, node: Node) -> Attention | None:
@@ -205,7 +227,7 @@ def _added_to(source: Source, node: Node) -> Scores | None:
     query, key, mask = node.inputs
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     assert isinstance(alpha, int | float)
-    scores = Scores(query, key, float(alpha))
+    scores = Scores(query, key, Factor(float(alpha), Dtype.FLOAT32.epsilon / 2))
     if beta == 0 or source.number(mask) == 0:
         return scores
     return scores.masked(MaskLayer(mask)) if beta == 1 else None
@@ -256,7 +278,7 @@ def _hides_rest(source: Source, mask: ValueId, shown: ValueId, sign: float) -> b
     ):
         found = placed(source, other, places, through_casts=True)
         if source.number(one) == 1.0 and _is_equal(source, found, wanted):
-            return sign * order * factor <= HIDDEN
+            return sign * order * factor.number <= HIDDEN
     return False
 
 
@@ -297,13 +319,12 @@ def _chosen(source: Source, node: Node, left: int) -> Scores | None:
     return None
 
 
-def _capped(source: Source, cap: float, value: ValueId, left: int) -> Scores | None:
+def _capped(source: Source, cap: Factor, value: ValueId, left: int) -> Scores | None:
     """Read `cap * tanh(x / cap)`; another divisor is a scale of x."""
     factor, below = unscaled(source, value)
     scores = _scores(source, below, left - 1)
-    if scores is None or cap <= 0:
+    if scores is None or cap.number <= 0:
         return None
-    times = factor * cap
-    is_one = abs(times - 1.0) <= _CAP_PRECISION * source.type(value).dtype.epsilon
-    scaled = scores.scaled(1.0 if is_one else times)
-    return replace(scaled, cap=cap) if scaled is not None else None
+    times = factor.times(cap)
+    scaled = scores.scaled(Factor() if times.is_near(1.0) else times)
+    return replace(scaled, cap=cap.number) if scaled is not None else None

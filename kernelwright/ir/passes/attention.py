@@ -19,7 +19,7 @@ from kernelwright.ir.passes.attention_operand import (
 )
 from kernelwright.ir.passes.complex_parts import split_complex
 from kernelwright.ir.passes.duplicate import split_views
-from kernelwright.ir.passes.reading import BuilderSource, is_near
+from kernelwright.ir.passes.reading import BuilderSource
 
 
 def gather_attention(graph: Graph) -> Graph:
@@ -118,9 +118,8 @@ def _operands(builder: GraphBuilder, found: Attention) -> _Operands | None:
     shapes = [builder.types[v].shape for v in (query, keys, values)]
     if not _fits(*shapes):
         return None
-    scale, usual = scores.scale * of_query * of_key, 1 / math.sqrt(shapes[0][-1])
-    is_usual = is_near(scale, usual, builder.types[query].dtype)
-    return _Operands(query, keys, values, usual if is_usual else scale)
+    scale, usual = scores.scale.times(of_query).times(of_key), 1 / math.sqrt(shapes[0][-1])
+    return _Operands(query, keys, values, usual if scale.is_near(usual) else scale.number)
 
 
 def _are_heads(builder: GraphBuilder, query: ValueId, key: ValueId, value: ValueId) -> bool:

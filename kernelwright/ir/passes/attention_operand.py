@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
-from kernelwright.ir.match.attention import unscaled
+from kernelwright.ir.match.attention import Factor, unscaled
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.reading import BuilderSource
 
 _MOVING = ("reshape", "transpose", "broadcast")
 
 
-def unscaled_below(builder: GraphBuilder, value: ValueId) -> tuple[float, ValueId]:
+def unscaled_below(builder: GraphBuilder, value: ValueId) -> tuple[Factor, ValueId]:
     """Take factors away from a value that views may have moved after it was scaled."""
     scale, value = unscaled(BuilderSource(builder), value)
     node = builder.producer(value)
@@ -22,7 +22,7 @@ def unscaled_below(builder: GraphBuilder, value: ValueId) -> tuple[float, ValueI
     if source == node.inputs[0]:
         return scale, value
     moved = builder.apply(node.op, source, **dict(node.attributes))
-    return scale * below, moved
+    return scale.times(below), moved
 
 
 def query_heads(builder: GraphBuilder, value: ValueId, key_heads: int) -> ValueId:

@@ -122,6 +122,22 @@ def test_a_row_that_is_hidden_as_a_whole_is_the_same_everywhere(mask: str) -> No
     assert means_the_same(graph, seen)
 
 
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+@pytest.mark.parametrize(("scale", "found"), [(SCALE, SCALE), (1.003 * SCALE, 1.003 * SCALE)])
+def test_a_scale_is_the_usual_one_only_as_far_as_it_was_rounded(
+    dtype: mx.Dtype, scale: float, found: float
+) -> None:
+    def attention(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        scores = (q @ k.swapaxes(-1, -2)).astype(mx.float32) * scale
+        return mx.softmax(scores, axis=-1).astype(dtype) @ v
+
+    half = QUERIES.astype(dtype)
+    with mx.stream(mx.cpu):
+        graph = gather_attention(canonicalize(capture(attention, half, half, half)))
+    (node,) = (node for node in graph.nodes if node.op == "attention")
+    assert node.attribute("scale") == pytest.approx(found, rel=1e-6)
+
+
 SQUARE = mx.zeros((2, 4, 4, WIDTH))
 """As many heads as queries and keys, so that a mask of one fits the others."""
 MISPLACED: dict[str, tuple[Function, mx.array]] = {

@@ -3,7 +3,7 @@
 import math
 
 from kernelwright.ir.graph import Node, ValueId
-from kernelwright.ir.match.attention import attention_of, unscaled
+from kernelwright.ir.match.attention import Factor, attention_of, unscaled
 from kernelwright.ir.match.rotation import rotation_of
 from kernelwright.ir.match.row_map import LONGEST_ROW
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, PlainSource, Reader
@@ -68,7 +68,7 @@ def attention(reader: Reader, value: ValueId) -> Match | None:
         **({"mask": masks[0]} if masks else {}),
     }
     parameters: dict[str, Parameter] = {
-        "scale": scores.scale * of_query * of_key,
+        "scale": scores.scale.times(of_query).times(of_key).number,
         "head_size": reader.shape(scores.query)[-1],
         "is_causal": int(bool(masks) and _is_causal(reader, masks[0])),
         "soft_cap": scores.cap,
@@ -77,7 +77,7 @@ def attention(reader: Reader, value: ValueId) -> Match | None:
     return Match("attention", operands, parameters)
 
 
-def _unscaled(reader: Reader, value: ValueId) -> tuple[float, ValueId]:
+def _unscaled(reader: Reader, value: ValueId) -> tuple[Factor, ValueId]:
     """Take the number that a query or key is multiplied by away from it, before or after views."""
     factor, below = unscaled(PlainSource(reader), _through(reader, value, _PASSED))
     return factor, _through(reader, below, _PASSED)

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, Rule
@@ -32,47 +34,70 @@ def _gated(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] |
     """
     if node.op != "multiply" or not is_float(builder, node):
         return None
-    factors, scale = _factors(builder, node)
+    factors = _factors(builder, node)
     if len(factors) < 2 or len(factors) > _MOST_FACTORS:
         return None
-    for gate in factors:
-        rest = [f for f in factors if f != gate]
-        if len(rest) != len(factors) - 1:
-            continue
-        for x in rest:
-            written = _gate_of(builder, gate, x, scale)
-            if written is not None:
-                others = list(rest)
-                others.remove(x)
-                return [_chain(builder, x, written, others)]
+    for gate, x in permutations(factors, 2):
+        product = _apart(builder, node, [gate, x])
+        written = None if product is None else _gate_of(builder, gate, x, product.scale)
+        if product is not None and written is not None:
+            return [_chain(builder, x, written, product.others)]
     return None
 
 
-def _factors(builder: GraphBuilder, node: Node) -> tuple[list[ValueId], float]:
+def _factors(builder: GraphBuilder, node: Node) -> list[ValueId]:
     """Take a product apart, as far as multiplications of its own shape reach."""
     factors: list[ValueId] = []
-    scale = 1.0
     for value in node.inputs:
+        inner = builder.made_by(value, "multiply")
+        if inner is not None:
+            factors += _factors(builder, inner)
+        elif number(builder, value) is None:
+            factors.append(value)
+    return factors
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """What is multiplied beside some factors, the innermost first, and the numbers among it."""
+
+    others: tuple[ValueId, ...] = ()
+    scale: float = 1.0
+
+
+def _apart(builder: GraphBuilder, node: Node, taken: list[ValueId]) -> _Product | None:
+    """Take some factors out of a product, removing from `taken` those that it holds.
+
+    What is a product without them stays one, as it may be small where each of its factors is not.
+    None where both sides of one product hold a factor beside another one: whichever of those
+    came first might overflow.
+    """
+    product = _Product()
+    is_left: list[ValueId] = []
+    for value in sorted(node.inputs, key=builder.depth, reverse=True):
         inner, held = builder.made_by(value, "multiply"), number(builder, value)
         if held is not None:
-            scale *= held
-        elif inner is not None:
-            below, times = _factors(builder, inner)
-            factors += below
-            scale *= times
+            product = replace(product, scale=product.scale * held)
+        elif value in taken:
+            taken.remove(value)
+        elif inner is not None and not set(taken).isdisjoint(_factors(builder, inner)):
+            found = _apart(builder, inner, taken)
+            if found is None or (found.others and product.others):
+                return None
+            product = _Product(product.others + found.others, product.scale * found.scale)
         else:
-            factors.append(value)
-    return factors, scale
+            is_left.append(value)
+    return replace(product, others=(*product.others, *is_left))
 
 
 def _chain(
-    builder: GraphBuilder, x: ValueId, gate: tuple[ValueId, float], others: list[ValueId]
+    builder: GraphBuilder, x: ValueId, gate: tuple[ValueId, float], others: Sequence[ValueId]
 ) -> ValueId:
     factor, scale = gate
     result = ordered(builder, "multiply", x, factor)
     if scale != 1.0:
         result = same(builder, "multiply", result, filled(builder, scale, result))
-    for other in sorted(others, key=builder.depth, reverse=True):
+    for other in others:
         result = ordered(builder, "multiply", result, other)
     return result
 
