@@ -272,10 +272,7 @@ def _hides_rest(source: Source, mask: ValueId, shown: ValueId, sign: float) -> b
     if node is None or node.op != "subtract":
         return False
     wanted = placed(source, shown, through_casts=True)
-    for one, other, order in (
-        (*node.inputs, 1.0),
-        (*node.inputs[::-1], -1.0),
-    ):
+    for one, other, order in ((*node.inputs, 1), (*node.inputs[::-1], -1)):
         found = placed(source, other, places, through_casts=True)
         if source.number(one) == 1.0 and _is_equal(source, found, wanted):
             return sign * order * factor.number <= HIDDEN
