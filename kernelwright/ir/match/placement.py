@@ -25,7 +25,12 @@ View = tuple[ValueId, Placement]
 
 def in_order(size: int) -> Placement:
     """Return the placement of a view that holds every element once, in order."""
-    return _merged([(size, 1)])
+    return in_steps(size, 1)
+
+
+def in_steps(count: int, step: int) -> Placement:
+    """Return the placement of elements that are a step apart."""
+    return _merged([(count, step)])
 
 
 def broadcast_placement(source: Sequence[int], target: Sequence[int]) -> Placement:

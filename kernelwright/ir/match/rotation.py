@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.ir.graph import ValueId
+from kernelwright.ir.match.placement import View
 from kernelwright.ir.match.row_map import Element, Sum
 
 Layout = Literal["halves", "interleaved"]
@@ -27,22 +28,28 @@ def rotation_of(row: Sequence[Sum]) -> Rotation | None:
     turned = next((i for i, terms in enumerate(row) if len(terms) != 2), len(row))
     if turned < 2 or turned % 2:
         return None
-    atoms = [{v for key in terms for v, _ in key} for terms in row]
-    shared = set.intersection(*atoms)
+    views = [{v for key in terms for v, _ in key} for terms in row]
     layouts: tuple[Layout, Layout] = ("halves", "interleaved")
-    for x in sorted(shared):
-        if any(terms != {((x, i),): 1.0} for i, terms in enumerate(row[turned:], turned)):
+    for x in sorted(set.intersection(*views)):
+        is_kept = all(terms == {((x, i),): 1.0} for i, terms in enumerate(row[turned:], turned))
+        if not is_kept or not _holds_each_row(x):
             continue
         for layout in layouts:
             tables = _tables(row[:turned], x, layout)
             if tables is not None:
-                return Rotation(x, *tables, layout, turned)
+                return Rotation(x[0], *tables, layout, turned)
     return None
 
 
-def _tables(row: Sequence[Sum], x: ValueId, layout: Layout) -> tuple[ValueId, ValueId] | None:
+def _holds_each_row(x: View) -> bool:
+    """Say whether rows are all different ones, in order."""
+    return len(x[1]) <= 1 and all(step for _, step in x[1])
+
+
+def _tables(row: Sequence[Sum], x: View, layout: Layout) -> tuple[ValueId, ValueId] | None:
     half = len(row) // 2
-    found: set[tuple[ValueId, ValueId]] = set()
+    cosines: list[Element] = []
+    sines: list[Element] = []
     for place, terms in enumerate(row):
         if layout == "halves":
             is_first, other = place < half, (place + half) % len(row)
@@ -52,14 +59,26 @@ def _tables(row: Sequence[Sum], x: ValueId, layout: Layout) -> tuple[ValueId, Va
         sine = _factor(terms, (x, other), -1.0 if is_first else 1.0)
         if cosine is None or sine is None:
             return None
-        found.add((cosine, sine))
-    return found.pop() if len(found) == 1 else None
+        cosines.append(cosine)
+        sines.append(sine)
+    if not _is_table(cosines, layout) or not _is_table(sines, layout):
+        return None
+    return cosines[0][0][0], sines[0][0][0]
 
 
-def _factor(terms: Sum, element: Element, coefficient: float) -> ValueId | None:
-    """Return the table of which an element is multiplied by one element."""
+def _is_table(found: Sequence[Element], layout: Layout) -> bool:
+    """Say whether elements are those of one table in order, one a pair or one a place."""
+    view, first = found[0]
+    pairs = len(found) // 2
+    order = [i - first for of, i in found if of == view]
+    a_pair = [i % pairs if layout == "halves" else i // 2 for i in range(len(found))]
+    return order in (a_pair, [*range(len(found))])
+
+
+def _factor(terms: Sum, element: Element, coefficient: float) -> Element | None:
+    """Return the element of a table by which an element is multiplied."""
     for key, number in terms.items():
         if len(key) == 2 and number == coefficient and element in key:
-            (table, _) = key[1] if key[0] == element else key[0]
-            return table if table != element[0] else None
+            table = key[1] if key[0] == element else key[0]
+            return table if table[0] != element[0] else None
     return None

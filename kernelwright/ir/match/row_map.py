@@ -14,10 +14,17 @@ from numpy.typing import NDArray
 from kernelwright.ir.analysis.input_independent import Known
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.match.pattern import Source
+from kernelwright.ir.match.placement import (
+    Placement,
+    View,
+    broadcast_placement,
+    composed,
+    in_steps,
+)
 from kernelwright.ir.ops.axes import slices
 
-Element = tuple[ValueId, int]
-"""A value and the place in its row."""
+Element = tuple[View, int]
+"""A value with where each row begins in it, and the place in the row."""
 Monomial = tuple[Element, ...]
 Sum = dict[Monomial, float]
 """Coefficients of products of elements."""
@@ -55,8 +62,11 @@ class RowMaps:
             return [{(): number} if number else {} for number in numbers]
         node = self.plain.node(value)
         found = None if node is None or count > LONGEST_ROW else self._made(node, shape, axes)
-        base = self.names.base(value)
-        return [{((base, place),): 1.0} for place in range(count)] if found is None else found
+        if found is not None:
+            return found
+        rows = in_steps(math.prod(shape) // max(count, 1), count)
+        view = self.names.base(value), rows
+        return [{((view, place),): 1.0} for place in range(count)]
 
     def is_small_known(self, matrix: ValueId) -> bool:
         """Say whether a value is one matrix of some rows that hangs on no input."""
@@ -110,9 +120,10 @@ class RowMaps:
         tail, lead = shape[len(shape) - axes :], len(shape) - axes
         source = self.plain.type(node.inputs[0]).shape
         if node.op == "broadcast":
-            inner = min(axes, len(source))
-            places = _places(source[len(source) - inner :])
-            return self._taken(node.inputs[0], inner, np.broadcast_to(places, tail))
+            inner = len(source) - min(axes, len(source))
+            places = np.broadcast_to(_places(source[inner:]), tail)
+            row = self._taken(node.inputs[0], len(source) - inner, places)
+            return _repeated(row, broadcast_placement(source[:inner], shape[:lead]))
         if node.op == "reshape":
             taken = _trailing(source, math.prod(tail))
             return None if taken is None else self.row(node.inputs[0], taken)
@@ -149,6 +160,24 @@ class RowMaps:
         for place, terms in zip(places.reshape(-1), self.row(node.inputs[1], axes), strict=True):
             row[place] = terms
         return row
+
+
+def _repeated(row: Sequence[Sum], rows: Placement) -> list[Sum] | None:
+    """Return a row of what repeats whole rows; None where their places are no even steps."""
+    views = {view for terms in row for key in terms for view, _ in key}
+    moved = {view: composed(rows, view[1]) for view in views}
+    known = {view: (view[0], places) for view, places in moved.items() if places is not None}
+    if len(known) < len(moved):
+        return None
+    found: list[Sum] = []
+    for terms in row:
+        renamed: Sum = {}
+        for key, number in terms.items():
+            # Rows that were told apart may be one where a single one is left.
+            at = tuple(sorted((known[view], i) for view, i in key))
+            renamed = _total(renamed, {at: number})
+        found.append(renamed)
+    return found
 
 
 def _places(shape: tuple[int, ...]) -> Indices:

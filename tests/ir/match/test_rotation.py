@@ -156,6 +156,10 @@ NEAR_MISSES: dict[str, Function] = {
     "scaled sines": lambda x, c, s: x * c + _exchanged(x) * (2.0 * _sign() * s),
     "another row": lambda x, c, s: x * c + _exchanged(x + 1.0) * _sign() * s,
     "rows reversed": lambda x, c, s: x * c + x[..., ::-1] * _sign() * s,
+    "reversed cosines": lambda x, c, s: x * c[..., ::-1] + _exchanged(x) * _sign() * s,
+    "cosines of neighbours": lambda x, c, s: (
+        x * mx.repeat(c[..., :HALF], 2, -1) + _exchanged(x) * _sign() * s
+    ),
     "sines of one half": lambda x, c, s: (
         x * c + mx.concatenate([-x[..., HALF:], 0 * x[..., :HALF]], axis=-1) * s
     ),
@@ -165,4 +169,15 @@ NEAR_MISSES: dict[str, Function] = {
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_a_near_miss_is_no_rope(name: str) -> None:
     graph = graph_of(NEAR_MISSES[name], WIDE, WIDE)
+    assert "rope" not in {idiom.name for idiom in idioms(graph)}
+
+
+def test_rows_that_are_turned_with_others_are_no_rope() -> None:
+    def mixed(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
+        row = x[0]
+        a = mx.broadcast_to(row[:, None], (ROWS, ROWS, WIDTH))
+        b = mx.broadcast_to(row[None], (ROWS, ROWS, WIDTH))
+        return a * cosine + _exchanged(b) * _sign() * sine
+
+    graph = graph_of(mixed, WIDE, WIDE)
     assert "rope" not in {idiom.name for idiom in idioms(graph)}

@@ -10,18 +10,20 @@ from kernelwright.ir.match.row_map import Sum
 from kernelwright.ir.naming.idioms.reader import Reader
 
 X = mx.zeros((3, 4))
+ROWS = (0, ((3, 4),))
+"""The input, and where each of its rows begins."""
 Function = Callable[[mx.array], mx.array]
 
 
 def row_of(function: Function) -> list[Sum]:
-    """Return the sums of a row's elements, each by its places in x alone."""
+    """Return the sums of a row's elements of x, whose rows are four apart."""
     with mx.stream(mx.cpu):
         graph = canonicalize(capture(function, X))
     return Reader(graph).maps.row(graph.outputs[0])
 
 
 def places(*elements: tuple[int, float]) -> list[Sum]:
-    return [{((0, place),): factor} for place, factor in elements]
+    return [{((ROWS, place),): factor} for place, factor in elements]
 
 
 SWAPPED = places((2, -1.0), (3, -1.0), (0, 1.0), (1, 1.0))
@@ -46,9 +48,17 @@ def test_terms_that_cancel_are_none() -> None:
 
 def test_products_hold_their_factors_in_one_order() -> None:
     (first, *_) = row_of(lambda x: x[:, ::-1] * x * 2.0)
-    assert first == {((0, 0), (0, 3)): 2.0}
+    assert first == {((ROWS, 0), (ROWS, 3)): 2.0}
 
 
 def test_what_is_no_sum_of_products_stands_for_itself() -> None:
     row = row_of(mx.exp)
     assert [[place for ((_, place),) in terms] for terms in row] == [[0], [1], [2], [3]]
+
+
+def test_rows_that_are_repeated_are_no_other_rows() -> None:
+    def outer(x: mx.array) -> mx.array:
+        return mx.broadcast_to(x[:, None], (3, 3, 4)) * mx.broadcast_to(x[None], (3, 3, 4))
+
+    (first, *_) = row_of(outer)
+    assert first == {(((0, ((3, 0), (3, 4))), 0), ((0, ((3, 4), (3, 0))), 0)): 1.0}
