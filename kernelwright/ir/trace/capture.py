@@ -13,11 +13,12 @@ from typing import cast
 import mlx.core as mx
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.trace.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.trace.array import is_array, to_mlx
 from kernelwright.ir.trace.closure import named_arrays, reachable
-from kernelwright.ir.trace.exporter import Trace
+from kernelwright.ir.trace.exporter import Trace, to_type
+from kernelwright.ir.trace.held import evaluate_held, is_one_without_values
 from kernelwright.ir.trace.recorder import Recorder
 from kernelwright.ir.trace.refusal import (
     check_returns_results,
@@ -48,7 +49,7 @@ def capture(fn: Function, *arrays: object, **keyword_arrays: object) -> Graph:
         InputError: `fn` cannot be called so, looks at an array's values, or returns no arrays.
         UnsupportedError: MLX cannot export a primitive that `fn` uses.
     """
-    return _captured(_Example.of(fn, arrays, keyword_arrays))
+    return _graph_of(_Example.of(fn, arrays, keyword_arrays))[0]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,9 @@ class CapturedCall:
 
 def capture_call(fn: Function, *arrays: object, **keyword_arrays: object) -> CapturedCall:
     """Trace as `capture` does; arguments that `fn` changes in place are outputs, too.
+
+    Arrays that a call takes from anywhere else become constants, whatever holds them: those that
+    have no values yet are evaluated first.
 
     Raises:
         InputError: as `capture`; only a function that changes an argument need return no arrays.
@@ -82,8 +86,8 @@ def capture_labelled(
 
     `remark` takes a sentence on what the graph does not keep.
 
-    The function is traced once; it is traced again, without labels, where MLX cannot export a
-    value that no result needs.
+    The function is traced once; it is traced again where it takes an array from elsewhere that
+    had to be evaluated, and without labels where MLX cannot export a value that no result needs.
 
     Raises:
         InputError: as `capture_call`.
@@ -125,14 +129,32 @@ def _call_of(fn: Function, graph: Graph) -> CapturedCall:
 
 
 def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
+    """Trace a call of the user's, after every array that it takes from elsewhere has values."""
+    try:
+        graph, made = _graph_of(example, recorder)
+    except UnsupportedError:
+        # MLX may not be able to export how an array is made that only has to be evaluated.
+        if not _evaluates_held(example, lambda array: True):
+            raise
+        return _graph_of(example, recorder)[0]
+    if recorder is not None:
+        recorder.forget()
+    if made and _evaluates_held(example, lambda a: to_type(tuple(a.shape), a.dtype) in made):
+        graph, _ = _graph_of(example, recorder)
+    return graph
+
+
+def _graph_of(
+    example: "_Example", recorder: Recorder | None = None
+) -> tuple[Graph, frozenset[TensorType]]:
+    """Trace a call; return its graph, and the types of what it makes without its inputs."""
     kept = _evaluated_parameters(example.fn)
     for _ in range(_ATTEMPTS):
         with _unchanged_parameters(kept, _name(example.fn)):
             trace = _traced(example, recorder)
         if trace.is_complete:
             try:
-                held = {} if recorder is None else named_arrays(example.fn)
-                return trace.graph(example.keywords, example.names, held)
+                return _graph_in(trace, example, recorder), trace.made_without_inputs
             except RuntimeError:
                 # Names that were watched within mx.vmap are those of arrays without values.
                 if recorder is None:
@@ -143,6 +165,28 @@ def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
         f"MLX's tracer left out a result of {_name(example.fn)}; return each array once, "
         "and capture again."
     )
+
+
+def _graph_in(trace: Trace, example: "_Example", recorder: Recorder | None) -> Graph:
+    held = {} if recorder is None else named_arrays(example.fn)
+    return trace.graph(example.keywords, example.names, held)
+
+
+def _evaluates_held(example: "_Example", is_likely: Callable[[mx.array], bool]) -> bool:
+    """Evaluate the arrays without values that a call takes from elsewhere, if there are some."""
+    if not is_one_without_values(is_likely, example.arrays):
+        return False
+    found = False
+
+    def settling(*traced: mx.array) -> list[mx.array]:
+        nonlocal found
+        found = evaluate_held(example.call(*traced), traced, is_likely)
+        return list(traced)
+
+    # What fails here has its sentence from the trace itself.
+    with suppress(Exception), _tracing():
+        mx.export_function(lambda event: None, settling, *example.arrays)
+    return found
 
 
 def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:

@@ -80,7 +80,7 @@ class Trace:
         start = len(self.types)
         for place, (name, shape, dtype) in enumerate(values, start):
             self.number[name] = place
-            self.types.append(_type(shape, dtype))
+            self.types.append(to_type(shape, dtype))
         return tuple(range(start, len(self.types)))
 
     def _add_node(self, event: Event) -> None:
@@ -99,6 +99,18 @@ class Trace:
     def is_complete(self) -> bool:
         """Whether every result was reported as an input, a constant or a node's output."""
         return all(name in self.number for name in self.outputs[: self.results or None])
+
+    @property
+    def made_without_inputs(self) -> frozenset[TensorType]:
+        """The types of what operations make of constants alone."""
+        dependent = set(self.inputs)
+        apart: set[TensorType] = set()
+        for node in self.nodes:
+            if dependent.isdisjoint(node.inputs):
+                apart.update(self.types[v] for v in node.outputs)
+            else:
+                dependent.update(node.outputs)
+        return frozenset(apart)
 
     def graph(
         self, keywords: Sequence[str], names: Sequence[str], held: Mapping[str, mx.array]
@@ -164,7 +176,8 @@ def _frozen(array: mx.array) -> Constant:
 
 
 @cache
-def _type(shape: tuple[int, ...], dtype: mx.Dtype) -> TensorType:
+def to_type(shape: tuple[int, ...], dtype: mx.Dtype) -> TensorType:
+    """Return the type of an array of MLX's."""
     return TensorType(shape, DTYPES[dtype])
 
 

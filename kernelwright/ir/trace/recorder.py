@@ -81,6 +81,13 @@ class Recorder:
             sys.settrace(None)
             self._calls.clear()
 
+    def forget(self) -> None:
+        """Let go of the arrays that were seen."""
+        self.arrays.clear()
+        self.sightings.clear()
+        self._members.clear()
+        self._count = 0
+
     def _enter(self, frame: FrameType, event: str, arg: object) -> "_Tracer | None":
         file = frame.f_code.co_filename
         is_generated = file == _GENERATED
