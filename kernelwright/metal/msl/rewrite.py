@@ -1,9 +1,8 @@
 """Metal text to the C++ that clang compiles for the simulator, every line where it was."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 
 from kernelwright.errors import InputError
 from kernelwright.metal.extent import evaluate
@@ -12,31 +11,18 @@ from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
 from kernelwright.metal.msl.macro import Macros, integer_macros
+from kernelwright.metal.msl.operand import rewrite_expressions
 from kernelwright.metal.msl.qualifier import idle_qualifiers
 from kernelwright.metal.msl.signature import Parameter, read_parameters
-from kernelwright.metal.msl.structure import Function, Instantiation, Structure, Variable, join
+from kernelwright.metal.msl.structure import Function, Instantiation, Structure, Variable
 from kernelwright.metal.msl.swizzle import swizzle_assignments
+from kernelwright.metal.msl.threadgroup_variable import NumberedVariable, ThreadgroupVariables
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 from kernelwright.metal.msl.unset import unset_declarators
 from kernelwright.metal.msl.waiting import waiting_functions
 
 MEMBER_SPACES = frozenset({"device", "threadgroup", "constant", "thread"})
 MEMORY_SPACES = frozenset({"device", "threadgroup", "constant"})
-_NO_NUMBERS = frozenset({"if", "elif", "include", "line", "pragma", "error", "ifdef", "ifndef"})
-_FLOAT = re.compile(r"(?:(?:\d[\d']*\.?[\d']*|\.\d[\d']*)(?:[eE][+-]?\d+)?)\Z")
-_HEX_FLOAT = re.compile(r"0[xX][\da-fA-F.']*[pP][+-]?\d+\Z")
-_HALF = re.compile(r"(.*)[hH]\Z")
-_BFLOAT = re.compile(r"(.*)(?:bf|BF)\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedVariable:
-    """A variable that the runtime knows by its place in a list."""
-
-    name: str
-    file: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +78,12 @@ def rewrite(
     idle = {t.offset: t for t in idle_qualifiers(tokens)}
     structure = analyze([t for t in tokens if t.offset not in idle] if idle else tokens, macros)
     known = [] if variables is None else variables
-    worker = _Rewriter(text, tokens, structure, file, known, threadgroup_bytes, editor, unset)
+    shared = ThreadgroupVariables(editor, file, threadgroup_bytes, known)
+    worker = _Rewriter(text, tokens, structure, file, shared, editor, unset)
     worker.result.includes = includes
     for token in idle.values():
         editor.replace(token.offset, token.text, "")
-    worker.words()
+    rewrite_expressions(editor, tokens)
     worker.swizzles()
     worker.declarations(structure)
     for fragment in macro_bodies(tokens, macros, ("kernel", "host_name", "threadgroup")):
@@ -135,47 +122,12 @@ class _Rewriter:
     tokens: Sequence[Token]
     structure: Structure
     file: str
-    variables: list[NumberedVariable]
-    limit: int
-    """Bytes of threadgroup memory."""
+    shared: ThreadgroupVariables
     editor: Editor
     unset: list[NumberedVariable] | None
 
     def __post_init__(self) -> None:
         self.result = Rewritten(EditedText(self.text, self.text, ()), self.tokens, self.structure)
-
-    def words(self) -> None:
-        """Suffix literals and guard the middle operand of every conditional."""
-        questions: list[list[Token]] = [[]]
-        before: Token | None = None
-        for token in self.tokens:
-            if token.directive in _NO_NUMBERS or not token.is_code:
-                continue
-            if token.text == ":" and before is not None and before.text == "?":
-                # `a ?: b` has no middle operand.
-                questions[-1].pop()
-            before = token
-            if token.kind is TokenKind.NUMBER:
-                self.number(token)
-            elif token.kind is TokenKind.PUNCTUATOR:
-                self.conditional(token, questions)
-
-    def conditional(self, token: Token, questions: list[list[Token]]) -> None:
-        """Write `c ? a : b` as `c ? (kw_rvalue, (a)) : b`; see docs/design/simulator.md."""
-        text = token.spelling
-        if text in ("(", "[", "{"):
-            questions.append([])
-        elif text in (")", "]", "}"):
-            if len(questions) > 1:
-                questions.pop()
-        elif text == ";":
-            questions[-1].clear()
-        elif text == "?":
-            questions[-1].append(token)
-        elif text == ":" and questions[-1]:
-            question = questions[-1].pop()
-            self.editor.insert(question.end, " (kw_rvalue, (")
-            self.editor.insert(token.offset, "))")
 
     def swizzles(self) -> None:
         """Write `v.xy += w` as `v->*kw_letters<0, 1>{} += w`.
@@ -188,18 +140,6 @@ class _Rewriter:
             chosen = ", ".join(map(str, elements))
             self.editor.replace(access.offset, access.text, "->*")
             self.editor.replace(name.offset, name.text, f"kw_letters<{chosen}>{{}}")
-
-    def number(self, token: Token) -> None:
-        text = token.spelling
-        if text.startswith(("0x", "0X")):
-            if _HEX_FLOAT.match(text):
-                self.editor.insert(token.end, "f")
-        elif bfloat := _BFLOAT.match(text):
-            self.editor.replace(token.offset, token.text, f"bfloat({bfloat[1]}f)")
-        elif half := _HALF.match(text):
-            self.editor.replace(token.offset, token.text, f"{half[1]}f16")
-        elif _FLOAT.match(text) and ("." in text or "e" in text or "E" in text):
-            self.editor.insert(token.end, "f")
 
     def declarations(self, structure: Structure, *, is_macro: bool = False) -> None:
         """Rewrite kernels, instantiations, methods, threadgroup variables, constants."""
@@ -217,13 +157,14 @@ class _Rewriter:
             else:
                 self.method(structure, function)
             if function.body is not None and not is_macro:
-                before = len(self.variables)
-                self.locals(structure, structure.locals_of(function))
+                before = len(self.shared.variables)
+                in_lambdas = self.shared.move(structure, structure.locals_of(function))
                 self.unset_variables(structure, function)
-                if not is_kernel(structure, function):
-                    self.result.misplaced += self.variables[before:]
+                is_placed = is_kernel(structure, function)
+                self.result.misplaced += in_lambdas if is_placed else self.shared.variables[before:]
         if is_macro:
-            self.locals(structure, (*structure.variables, *structure.locals))
+            moved = self.shared.move(structure, (*structure.variables, *structure.locals))
+            self.result.misplaced += moved
         for index in range(len(structure.code)):
             if structure.spelling(index) == "is_function_constant_defined":
                 self.is_defined(structure, index)
@@ -315,66 +256,6 @@ class _Rewriter:
             self.editor.insert(name.offset, "(*")
             self.editor.replace(first.offset, self.text[first.offset : last.end], ")")
 
-    def locals(self, structure: Structure, variables: Iterable[Variable]) -> None:
-        """Move the threadgroup variables of a body into the threadgroup's memory."""
-        sizes: list[tuple[tuple[int, ...], str]] = []
-        for variable in variables:
-            keyword = next(
-                (i for i in variable.specifiers if structure.spelling(i) == "threadgroup"), None
-            )
-            if keyword is None or all(d.marks for d in variable.declarators):
-                continue
-            if all(structure.spelling(d.name_at) for d in variable.declarators):
-                before = len(self.variables)
-                self.threadgroup(structure, variable, keyword, sizes)
-                if any(start < variable.start < end for start, end in structure.lambdas):
-                    self.result.misplaced += self.variables[before:]
-
-    def threadgroup(
-        self,
-        structure: Structure,
-        variable: Variable,
-        keyword: int,
-        sizes: list[tuple[tuple[int, ...], str]],
-    ) -> None:
-        """Turn one declaration into a typedef and references to the threadgroup's memory.
-
-        What it also declares as pointers stays, as a declaration of its own. `sizes` tells in
-        which blocks others were declared before, and what they take.
-        """
-        words = [structure.code[i] for i in variable.specifiers if i != keyword]
-        if not variable.declarators[0].marks:
-            word = structure.code[keyword]
-            self.editor.replace(word.offset, word.text, "typedef")
-        self.drop_alignment(structure, variable)
-        references: list[str] = []
-        for declarator, following in zip_longest(variable.declarators, variable.declarators[1:]):
-            if not declarator.marks:
-                size, reference = self.reference(structure.code[declarator.name_at])
-                sizes.append((variable.blocks, size))
-                references.append(reference)
-            if following is not None and bool(following.marks) != bool(declarator.marks):
-                comma = structure.code[following.start - 1]
-                head = "threadgroup" if following.marks else "typedef"
-                after = "".join((";", *references, f" {head} {join(words)}"))
-                self.editor.replace(comma.offset, comma.text, after)
-                references = []
-        alive = (s for blocks, s in sizes if variable.blocks[: len(blocks)] == blocks)
-        size = " + ".join(alive)
-        references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>());")
-        self.editor.insert(structure.code[variable.end].end, "".join(references))
-
-    def reference(self, name: Token) -> tuple[str, str]:
-        """Give a variable's name to its type; return its size, and the reference of its name."""
-        number, spelled = len(self.variables), name.spelling
-        self.variables.append(NumberedVariable(spelled, self.file, name.line, name.column))
-        type_ = f"kw_threadgroup_{number}"
-        self.editor.replace(name.offset, name.text, type_)
-        return f"sizeof({type_})", (
-            f" threadgroup {type_}& {spelled} = *(threadgroup {type_}*)"
-            f"kw_threadgroup_alloc({number}, sizeof({type_}), alignof({type_}));"
-        )
-
     def unset_variables(self, structure: Structure, function: Function) -> None:
         """Tell the sanitizer of each variable that a function declares without a value."""
         if self.unset is None:
@@ -404,15 +285,6 @@ class _Rewriter:
                     self.editor.insert(token.offset, "kw_text<")
                 if after is None or after.kind is not TokenKind.STRING:
                     self.editor.insert(token.end, ">.letters")
-
-    def drop_alignment(self, structure: Structure, variable: Variable) -> None:
-        """Take an `alignas(n)` away, which no typedef may have.
-
-        Every variable begins at a multiple of 64 bytes.
-        """
-        for index in variable.specifiers:
-            if structure.spelling(index) == "alignas" and index + 1 in structure.partner:
-                self.drop(structure, range(index, structure.partner[index + 1] + 1))
 
     def instantiation(self, structure: Structure, found: Instantiation) -> None:
         """Turn `template [[host_name("n")]] … f<A>;` into an entry point."""

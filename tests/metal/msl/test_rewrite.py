@@ -2,7 +2,8 @@
 
 import pytest
 
-from kernelwright.metal.msl.rewrite import FunctionConstant, NumberedVariable, rewrite
+from kernelwright.metal.msl.rewrite import FunctionConstant, rewrite
+from kernelwright.metal.msl.threadgroup_variable import NumberedVariable
 
 
 def rewritten(text: str) -> str:

@@ -10,7 +10,8 @@ from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.simulator.toolchain import INCLUDE, cache_path, publish, workspace
 from kernelwright.metal.msl.diagnose import Place
 from kernelwright.metal.msl.macro import Macros
-from kernelwright.metal.msl.rewrite import NumberedVariable, Rewritten, rewrite
+from kernelwright.metal.msl.rewrite import Rewritten, rewrite
+from kernelwright.metal.msl.threadgroup_variable import NumberedVariable
 
 
 @dataclass(frozen=True)

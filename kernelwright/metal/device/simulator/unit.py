@@ -17,13 +17,9 @@ from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.diagnose import Place, diagnose
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_number
 from kernelwright.metal.msl.refuse import refuse
-from kernelwright.metal.msl.rewrite import (
-    FunctionConstant,
-    NumberedVariable,
-    Rewritten,
-    rewrite,
-)
+from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
 from kernelwright.metal.msl.signature import Parameter
+from kernelwright.metal.msl.threadgroup_variable import NumberedVariable
 
 _WORST = "template <> struct kw::fast_setting<0> { static constexpr bool is_worst = true; };\n"
 Prelude = Literal["metal", "mlx"]

@@ -175,6 +175,14 @@ _BODIES: dict[str, tuple[str, Callable[[Floats, Floats], Floats | float]]] = {
             r = &c; y[i] = q[63 - i] + a[31 - lane] + *r;""",
         lambda x, i: 64 - i + 31 - i % 32 + 5,
     ),
+    "a pointer that all threads share": (
+        """
+            threadgroup float a[2][64]; threadgroup float* threadgroup p, *threadgroup q;
+            const device float* threadgroup from; if (i == 0) { p = a[1]; q = a[0]; from = x; }
+            threadgroup_barrier(mem_flags::mem_threadgroup); p[i] = from[i]; q[i] = 1;
+            threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = a[1][63 - i] + q[i];""",
+        lambda x, i: x[::-1] + 1,
+    ),
     "every form of threadgroup variable": (
         """
             threadgroup vec<float, 4> s[1 << 4], t; alignas(16) threadgroup half h[64];
