@@ -24,7 +24,7 @@ from kernelwright.runtime.explanation import ServedRegion
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.first_use import Candidate, Offer, try_offer
 from kernelwright.runtime.running import runner
-from kernelwright.store import KernelStore, MachineTrial, ServedProgram, default_url, url_of
+from kernelwright.store import KernelStore, MachineTrial, ServedProgram, default_url, path_of, url_of
 
 SWITCH = "KERNELWRIGHT"
 _LOOK_EVERY_S = 1.0
@@ -135,10 +135,9 @@ class KernelServer:
 
     def _stamp(self) -> object:
         url = url_of(self.url) if self.url else default_url()
-        if not url.startswith("sqlite:///"):
+        if (path := path_of(url)) is None:
             return time.monotonic() // _ASK_EVERY_S
-        path = url.removeprefix("sqlite:///")
-        return tuple(_changed_at(path + suffix) for suffix in ("", "-wal"))
+        return tuple(_changed_at(f"{path}{suffix}") for suffix in ("", "-wal"))
 
     @cached_property
     def has_champions(self) -> bool:

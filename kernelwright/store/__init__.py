@@ -7,7 +7,7 @@ from kernelwright.lazy_import import offer_lazily
 if TYPE_CHECKING:
     from kernelwright.store.commands.trial import Announced, NewTrial
     from kernelwright.store.dialogue_store import DialogueStore
-    from kernelwright.store.location import default_url, has_store, label_of, url_of
+    from kernelwright.store.location import default_url, has_store, label_of, path_of, url_of
     from kernelwright.store.machine import MachineTrial
     from kernelwright.store.merging import Merged, merge_stores
     from kernelwright.store.model_call import (
@@ -82,5 +82,6 @@ __all__ = [
     "has_store",
     "label_of",
     "merge_stores",
+    "path_of",
     "url_of",
 ]

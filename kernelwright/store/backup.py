@@ -10,7 +10,7 @@ from sqlalchemy import insert, make_url, select
 from kernelwright.errors import StoreError
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect
 from kernelwright.store.database_error import translated
-from kernelwright.store.location import label_of, url_of
+from kernelwright.store.location import label_of, path_of, url_of
 from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import Base
 
@@ -37,10 +37,9 @@ def copy_before_migration(url: str, schema: str) -> None:
     Raises:
         StoreError: there is no room, or the folder is not writable.
     """
-    parsed = make_url(url)
-    if not parsed.database or parsed.database == ":memory:" or parsed.query:
+    place = path_of(url)
+    if place is None or place.name == ":memory:" or make_url(url).query:
         return
-    place = Path(parsed.database)
     target = place.with_name(f"{place.stem}.before-{schema}{place.suffix}")
     target.unlink(missing_ok=True)
     copy(url, target)
@@ -112,14 +111,12 @@ def file_of(url: str) -> str:
     Raises:
         StoreError: the store is no file.
     """
-    parsed = make_url(url)
-    plain = parsed.get_backend_name() == "sqlite" and parsed.database
-    if not plain or parsed.database == ":memory:" or parsed.query:
+    path = path_of(url)
+    if path is None or path.name == ":memory:" or make_url(url).query:
         raise StoreError(
             f"expected a store in a SQLite file or on a PostgreSQL server, found {label_of(url)}."
         )
-    assert parsed.database is not None
-    return parsed.database
+    return str(path)
 
 
 def _discard(partial: Path) -> None:

@@ -15,7 +15,7 @@ from kernelwright.errors import StoreError
 from kernelwright.scratch import ScratchFolder
 from kernelwright.store.database_error import translated
 from kernelwright.store.identity import watch_file
-from kernelwright.store.location import label_of
+from kernelwright.store.location import label_of, path_of, url_of
 from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import SCHEMA_VERSION
 
@@ -66,7 +66,7 @@ def _migrated_copy(url: str, busy_timeout_s: float) -> Engine:
         closing(sqlite3.connect(copied)) as target,
     ):
         source.backup(target)
-    engine = _engine(f"sqlite:///{copied}", create=False, busy_timeout_s=busy_timeout_s)
+    engine = _engine(url_of(str(copied)), create=False, busy_timeout_s=busy_timeout_s)
     _bring_up_to_date(engine, url, busy_timeout_s, is_copy=True)
     # A write would be lost with the copy.
     event.listen(engine, "connect", _read_alone)
@@ -110,13 +110,15 @@ def _engine(url: str, *, create: bool, busy_timeout_s: float) -> Engine:
 
 def _parsed(url: str) -> URL:
     try:
-        return make_url(url)
+        parsed = make_url(url)
     except ValueError as e:
         # Its words repeat a part of the URL, which may be one of a password.
         raise StoreError(
             f"expected a path, or a URL such as postgresql://user:password@host:5432/name, found "
             f"{label_of(url)!r}, whose port is no number."
         ) from e
+    # SQLAlchemy 2.0 does not decode a database's name, 2.1 does.
+    return parsed if (path := path_of(url)) is None else parsed.set(database=str(path))
 
 
 def _sqlite_engine(url: URL, busy_timeout_s: float) -> Engine:

@@ -14,6 +14,7 @@ _PASSWORD = re.compile(r":[^:]+@")
 _PLACES = ("host", "hostaddr", "port", "dbname")
 """The parameters of a URL that say where a store is, and hold no secret."""
 VARIABLE = "KERNELWRIGHT_STORE"
+_FILE_SCHEMES = ("sqlite", "sqlite+pysqlite")
 
 
 def default_url() -> str:
@@ -36,28 +37,35 @@ def url_of(place: str) -> str:
     path = Path(place).expanduser().absolute()
     if path.is_dir():
         raise StoreError(f"expected a file for the store, found the folder {path}; name a file.")
-    return f"sqlite:///{path}"
+    # In a URL a % begins a character's number, and a ? the parameters.
+    return f"sqlite:///{str(path).replace('%', '%25').replace('?', '%3F')}"
+
+
+def path_of(url: str) -> Path | None:
+    """Return the path that a `sqlite:///` URL names; None for other URLs."""
+    scheme, _, rest = url.partition(":///")
+    path = unquote(rest.partition("?")[0])
+    return Path(path) if path and scheme in _FILE_SCHEMES else None
 
 
 def has_store(place: str | None) -> bool:
     """Say whether a store is there: a file, or any database of a server, which is not asked."""
     url = default_url() if place is None else url_of(place)
-    if not url.startswith("sqlite:///"):
-        return True
-    return Path(url.removeprefix("sqlite:///")).is_file()
+    path = path_of(url)
+    return path is None or path.is_file()
 
 
 def is_same_place(url: str, other: str) -> bool:
     """Say whether two URLs name one store; of files, whatever leads to them."""
-    if not (url.startswith("sqlite:///") and other.startswith("sqlite:///")):
+    path, other_path = path_of(url), path_of(other)
+    if path is None or other_path is None:
         return url == other
-    paths = [Path(each.removeprefix("sqlite:///")).resolve() for each in (url, other)]
-    return paths[0] == paths[1]
+    return path.resolve() == other_path.resolve()
 
 
 def label_of(url: str) -> str:
     """Name a store for people: a path relative to home, or a URL without its password."""
-    if not url.startswith("sqlite:///"):
+    if (path := path_of(url)) is None:
         scheme, _, rest = url.partition("://")
         # The user and the password end at the last @; parameters after ? may hold others. Where
         # one may end in the other, nothing is shown.
@@ -66,7 +74,6 @@ def label_of(url: str) -> str:
             return f"{scheme}://…"
         shown = [f"{key}={value}" for key, value in parse_qsl(parameters) if key in _PLACES]
         return f"{scheme}://{place.rpartition('@')[2]}{'?' if shown else ''}{'&'.join(shown)}"
-    path = Path(url.removeprefix("sqlite:///"))
     home = Path.home()
     text = f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
     # A URL that was mistyped is a path, and still holds its password.
@@ -82,7 +89,7 @@ def without_secrets(text: str, url: str) -> str:
 
 def secrets_of(url: str) -> set[str]:
     """List the parts of a URL that nobody else may read, as they are written and as they mean."""
-    if url.startswith("sqlite:///"):
+    if path_of(url) is not None:
         return set()
     rest = url.partition("://")[2]
     account, at, _ = rest.rpartition("@")

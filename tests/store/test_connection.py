@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import create_engine
 
 from kernelwright.errors import BlockedError, StoreError
-from kernelwright.store import Environment, KernelStore, label_of, url_of
+from kernelwright.store import Environment, KernelStore, has_store, label_of, url_of
 from kernelwright.store.connection import connect
 from kernelwright.store.database_error import translated
-from kernelwright.store.location import without_secrets
+from kernelwright.store.location import is_same_place, without_secrets
 from kernelwright.store.schema import SCHEMA_VERSION, Base
 from tests.store.conftest import ENVIRONMENT, new_trial, program_of, task_of
 
@@ -46,6 +46,29 @@ def test_migrations_lead_to_the_orm_classes(tmp_path: Path) -> None:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, Base.metadata) == []
     engine.dispose()
+
+
+@pytest.mark.parametrize("name", ["what?.db", "a?mode=ro.db", "100%.db", "a%20b.db", "a#b c.db"])
+def test_a_path_names_that_file_whatever_it_is_called(tmp_path: Path, name: str) -> None:
+    path, copy = tmp_path / name, tmp_path / f"copy of {name}"
+    with KernelStore(str(path)) as store:
+        store.begin_campaign(name="x", spec="{}", environment=ENVIRONMENT)
+        assert has_store(str(path))
+        assert label_of(store.url) == str(path)
+        store.backup(copy)
+    with KernelStore(str(copy), must_exist=True) as store:
+        assert store.statistics().rows["campaign"] == 1
+    files = {file.name for file in tmp_path.iterdir()}
+    assert files - {f"{name}-wal", f"{name}-shm"} == {name, copy.name}
+
+
+def test_a_url_may_spell_its_path(tmp_path: Path) -> None:
+    _made(tmp_path).rename(tmp_path / "a b.db")
+    url = f"sqlite:///{tmp_path}/a%20b.db"
+    assert has_store(url)
+    assert is_same_place(url, url_of(str(tmp_path / "a b.db")))
+    with KernelStore(url, must_exist=True) as store:
+        assert store.statistics().rows["campaign"] == 0
 
 
 def test_a_newer_store_is_refused_untouched(tmp_path: Path) -> None:
