@@ -24,7 +24,14 @@ from kernelwright.runtime.explanation import ServedRegion
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.first_use import Candidate, Offer, try_offer
 from kernelwright.runtime.running import runner
-from kernelwright.store import KernelStore, MachineTrial, ServedProgram, default_url, path_of, url_of
+from kernelwright.store import (
+    KernelStore,
+    MachineTrial,
+    ServedProgram,
+    default_url,
+    path_of,
+    url_of,
+)
 
 SWITCH = "KERNELWRIGHT"
 _LOOK_EVERY_S = 1.0
