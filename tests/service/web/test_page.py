@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -169,6 +170,27 @@ def test_the_task_table_sorts_by_its_heads_and_is_walked_by_arrow_keys(
     expect(ideas.last).to_be_focused(timeout=PATIENCE_MS)
     page.keyboard.press("Enter")
     expect(page.locator(".detail .code").first).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_every_row_of_a_long_table_is_reached(desk: Window, filled: Filled) -> None:
+    def many(route: Route) -> None:
+        asked = dict(parse_qsl(urlsplit(route.request.url).query))
+        row = route.fetch(url=route.request.url.split("?")[0] + "?limit=1").json()["items"][0]
+        offset = int(asked["offset"])
+        numbers = range(offset, min(offset + int(asked["limit"]), 100_000))
+        items = [row | {"idea": f"idea {asked['order']} {number}"} for number in numbers]
+        route.fulfill(json={"items": items, "total": 100_000})
+
+    desk.page.route("**/api/v1/candidates?*", many)
+    page = desk.to(*places(filled)["candidates"])
+    scroller = page.get_by_role("region", name="Candidates, scrollable")
+    scroller.focus()
+    page.keyboard.press("End")
+    expect(page.get_by_role("link", name="idea at 99999")).to_be_focused(timeout=PATIENCE_MS)
+    scroller.evaluate("element => { element.scrollTop = element.scrollHeight / 2; }")
+    expect(page.get_by_role("link", name="idea at 50000")).to_be_visible(timeout=PATIENCE_MS)
+    scroller.evaluate("element => { element.scrollTop = 0; }")
+    expect(page.locator("tr[data-index='0'] a")).to_be_in_viewport(timeout=PATIENCE_MS)
 
 
 def test_the_lineage_is_walked_by_arrow_keys(desk: Window, filled: Filled) -> None:

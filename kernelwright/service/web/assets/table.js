@@ -58,14 +58,19 @@ export class Table {
     this.descending = this.order === column.order ? !this.descending : column.first !== "ascending";
     this.order = column.order;
     this.columns.filter((c) => c.order).forEach((c) => this.mark(c));
-    this.scroller.scrollTop = 0;
-    this.active = 0;
-    this.refresh();
+    this.renew();
   }
 
   search(text) {
     this.query = { ...this.query, q: text };
+    this.renew();
+  }
+
+  // Asks for other rows or another order, from the top; the old rows are dimmed until the answer is there.
+  renew() {
+    this.table.setAttribute("aria-busy", "true");
     this.scroller.scrollTop = 0;
+    this.active = 0;
     this.refresh();
   }
 
@@ -115,7 +120,10 @@ export class Table {
     } catch (error) {
       if (generation === this.generation) replace(this.counted, error.message);
     } finally {
-      if (generation === this.generation) this.asking.delete(page);
+      if (generation === this.generation) {
+        this.asking.delete(page);
+        this.table.removeAttribute("aria-busy");
+      }
     }
   }
 
@@ -129,8 +137,8 @@ export class Table {
     const focused = this.body.contains(document.activeElement) ? Number(document.activeElement.closest("tr")?.dataset.index) : -1;
     const drawn = [];
     for (let index = first; index < end; index += 1) drawn.push(this.line(index, this.row(index)));
-    this.above.firstChild.setAttribute("height", first * this.rowHeight);
-    this.below.firstChild.setAttribute("height", Math.max(this.total - end, 0) * this.rowHeight);
+    this.above.firstChild.style.height = `${first * this.rowHeight}px`;
+    this.below.firstChild.style.height = `${Math.max(this.total - end, 0) * this.rowHeight}px`;
     replace(this.body, first ? this.above : null, drawn, end < this.total ? this.below : null);
     this.table.setAttribute("aria-rowcount", this.total + 1);
     replace(this.counted, this.total ? this.noun(this.total) : this.emptySentence);
