@@ -19,7 +19,7 @@ from kernelwright.ir.passes.attention_operand import (
 )
 from kernelwright.ir.passes.complex_parts import split_complex
 from kernelwright.ir.passes.duplicate import split_views
-from kernelwright.ir.passes.reading import BuilderSource
+from kernelwright.ir.passes.reading import BuilderSource, cast
 
 
 def gather_attention(graph: Graph) -> Graph:
@@ -99,8 +99,7 @@ def _truth(builder: GraphBuilder, ones: ValueId) -> ValueId:
         return builder.apply(node.op, _truth(builder, node.inputs[0]), shape=shape)
     if node is not None and node.op == "cast":
         return node.inputs[0]
-    type_ = TensorType(shape, Dtype.BOOL)
-    return builder.add("cast", (ones,), [type_], (("dtype", Dtype.BOOL),))[0]
+    return cast(builder, ones, Dtype.BOOL)
 
 
 def _operands(builder: GraphBuilder, found: Attention) -> _Operands | None:

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph import ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.attention import Factor, unscaled
+from kernelwright.ir.match.placement import broadcast_placement, placed
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.reading import BuilderSource
+from kernelwright.ir.passes.reading import BuilderSource, cast
 
 _MOVING = ("reshape", "transpose", "broadcast")
 
@@ -49,8 +51,10 @@ def query_heads(builder: GraphBuilder, value: ValueId, key_heads: int) -> ValueI
 def key_heads(builder: GraphBuilder, value: ValueId, *, is_swapped: bool) -> ValueId | None:
     """Return keys or values as [B, H / g, S, D], without what repeats a head for its queries.
 
-    `is_swapped` says that the product reads them as [.., D, S].
+    `is_swapped` says that the product reads them as [.., D, S]. What was cast after it was repeated
+    is cast before.
     """
+    dtypes: list[Dtype] = []
     while (node := builder.producer(value)) is not None:
         if node.op == "transpose":
             axes = Call(dict(node.attributes), (), ()).integers("axes")
@@ -62,12 +66,15 @@ def key_heads(builder: GraphBuilder, value: ValueId, *, is_swapped: bool) -> Val
             if single is None:
                 break
             value = builder.apply("transpose", single, axes=axes)
+        elif node.op == "cast" and builder.types[node.inputs[0]].dtype.is_float:
+            dtypes.insert(0, builder.types[value].dtype)
+            value = node.inputs[0]
         elif (single := _unrepeated(builder, value, 1)) is not None:
             value = single
-        elif node.op == "broadcast" and _is_spread(builder, node):
-            value = node.inputs[0]
         else:
             break
+    for dtype in dtypes:
+        value = cast(builder, value, dtype)
     shape = builder.types[value].shape
     if len(shape) == 5 and shape[2] == 1:
         value = shaped(builder, value, (*shape[:2], *shape[3:]))
@@ -78,27 +85,23 @@ def key_heads(builder: GraphBuilder, value: ValueId, *, is_swapped: bool) -> Val
 
 
 def _unrepeated(builder: GraphBuilder, value: ValueId, axis: int) -> ValueId | None:
-    """Return what `mx.repeat`, or a broadcast and a reshape, repeat along an axis of heads."""
-    node, shape = builder.made_by(value, "reshape"), builder.types[value].shape
-    spread = builder.made_by(node.inputs[0], "broadcast") if node is not None else None
-    if spread is None or len(shape) != 4:
+    """Return heads before each was repeated for its queries, along an axis or one of its own."""
+    shape = builder.types[value].shape
+    if len(shape) not in (4, 5):
         return None
-    before, after = (builder.types[v].shape for v in (spread.inputs[0], spread.outputs[0]))
-    lead, rest = shape[:axis], shape[axis + 1 :]
-    heads, times = after[axis : axis + 2] if len(after) == 5 else (0, 0)
-    if before != (*lead, heads, 1, *rest) or after != (*lead, heads, times, *rest):
+    source, places = placed(BuilderSource(builder), value, through_casts=True)
+    # Heads and their queries may stand along two axes.
+    times = len(shape) - 3
+    heads = math.prod(shape[axis : axis + times])
+    lead, rest = shape[:axis], shape[axis + times :]
+    kept = heads * builder.types[source].size // builder.types[value].size
+    if kept == heads or not kept or heads % kept:
         return None
-    return shaped(builder, spread.inputs[0], (*lead, heads, *rest))
-
-
-def _is_spread(builder: GraphBuilder, node: Node) -> bool:
-    """Say whether one axis of heads is all that a broadcast repeats."""
-    before, after = (builder.types[v].shape for v in (node.inputs[0], node.outputs[0]))
-    place = {4: 1, 5: 2}.get(len(after))
-    if len(before) != len(after) or place is None:
-        return False
-    pairs = zip(before, after, strict=True)
-    return all(a == b or (i == place and a == 1) for i, (a, b) in enumerate(pairs))
+    apart = (*lead, kept, heads // kept, *rest)
+    if places != broadcast_placement((*lead, kept, 1, *rest), apart):
+        return None
+    single = shaped(builder, source, (*lead, kept, *(1,) * (times - 1), *rest))
+    return cast(builder, single, builder.types[value].dtype)
 
 
 def _swapped(builder: GraphBuilder, value: ValueId) -> ValueId:

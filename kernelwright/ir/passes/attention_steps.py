@@ -9,7 +9,7 @@ from kernelwright.ir.graph.builder import GraphBuilder, rewrite
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.attention_operand import shaped
-from kernelwright.ir.passes.reading import filled, same
+from kernelwright.ir.passes.reading import cast, filled, same
 from kernelwright.ir.passes.view import broadcast
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -45,16 +45,16 @@ def _expanded(
     turned = builder.apply("transpose", key, axes=(0, 1, 3, 2))
     left = shaped(builder, query, (*grouped, queries, head))
     product = builder.apply("matmul", left, _repeated(builder, turned, grouped))
-    scores = _cast(builder, product, Dtype.FLOAT32)
+    scores = cast(builder, product, Dtype.FLOAT32)
     scores = _scaled(builder, scores, call)
     scores = shaped(builder, scores, (batch, heads, queries, keys))
     scores = _masked(builder, node, call, scores)
     weights = _weights(builder, node, call, scores)
     if rounds_weights:
-        weights = _cast(builder, weights, call.inputs[2].dtype)
+        weights = cast(builder, weights, call.inputs[2].dtype)
     weights = shaped(builder, weights, (*grouped, queries, keys))
     made = builder.apply("matmul", weights, _repeated(builder, value, grouped))
-    made = _cast(builder, made, call.outputs[0].dtype)
+    made = cast(builder, made, call.outputs[0].dtype)
     return (shaped(builder, made, (batch, heads, queries, width)),)
 
 
@@ -62,13 +62,6 @@ def _repeated(builder: GraphBuilder, value: ValueId, grouped: tuple[int, ...]) -
     shape = builder.types[value].shape
     apart = shaped(builder, value, (*shape[:2], 1, *shape[2:]))
     return broadcast(builder, apart, (*grouped, *shape[2:]))
-
-
-def _cast(builder: GraphBuilder, value: ValueId, dtype: Dtype) -> ValueId:
-    type_ = builder.types[value]
-    if type_.dtype is dtype:
-        return value
-    return builder.add("cast", (value,), [TensorType(type_.shape, dtype)], (("dtype", dtype),))[0]
 
 
 def _scaled(builder: GraphBuilder, scores: ValueId, call: Call) -> ValueId:
@@ -89,7 +82,7 @@ def _masked(builder: GraphBuilder, node: Node, call: Call, scores: ValueId) -> V
         if builder.types[mask].dtype is Dtype.BOOL:
             scores = _chosen(builder, spread, scores, _LOWEST)
         else:
-            scores = same(builder, "add", scores, _cast(builder, spread, Dtype.FLOAT32))
+            scores = same(builder, "add", scores, cast(builder, spread, Dtype.FLOAT32))
     return scores
 
 
@@ -127,7 +120,7 @@ def _weights(builder: GraphBuilder, node: Node, call: Call, scores: ValueId) -> 
     if not call.flag("has_sinks"):
         return builder.apply("softmax", scores, precise=True)
     batch, heads, queries, keys = builder.types[scores].shape
-    sinks = _cast(builder, node.inputs[-1], Dtype.FLOAT32)
+    sinks = cast(builder, node.inputs[-1], Dtype.FLOAT32)
     column = shaped(builder, sinks, (1, heads, 1, 1))
     column = broadcast(builder, column, (batch, heads, queries, 1))
     type_ = TensorType((batch, heads, queries, keys + 1), Dtype.FLOAT32)

@@ -59,6 +59,14 @@ def ordered(builder: GraphBuilder, op: str, first: ValueId, second: ValueId) -> 
     return same(builder, op, first, second)
 
 
+def cast(builder: GraphBuilder, value: ValueId, dtype: Dtype) -> ValueId:
+    """Return a value in a dtype, itself where it has that."""
+    type_ = builder.types[value]
+    if type_.dtype is dtype:
+        return value
+    return builder.add("cast", (value,), [TensorType(type_.shape, dtype)], (("dtype", dtype),))[0]
+
+
 def is_near(found: float | None, wanted: float, dtype: Dtype) -> bool:
     """Say whether a constant is a number, as exactly as its dtype can hold it."""
     return found is not None and abs(found - wanted) <= 2 * dtype.epsilon * abs(wanted)

@@ -240,3 +240,19 @@ def test_a_near_miss_is_not_gathered(name: str) -> None:
     graph = graph_of(NEAR_MISSES[name], SEEN)
     assert gathered_ops(graph) == []
     assert "attention" not in {idiom.name for idiom in idioms(graph)}
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_heads_that_are_repeated_and_then_cast_are_read_once(is_repeated: bool) -> None:
+    def attention(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        wide = [
+            mx.repeat(x, 2, axis=1) if is_repeated else mx.broadcast_to(x, q.shape) for x in (k, v)
+        ]
+        keys, values = (x.astype(mx.float32) for x in wide)
+        return mx.softmax(q.astype(mx.float32) @ keys.swapaxes(-1, -2), axis=-1) @ values
+
+    half = QUERIES.astype(mx.float16)
+    with mx.stream(mx.cpu):
+        graph = gather_attention(canonicalize(capture(attention, half, half[:, :1], half[:, :1])))
+    (node,) = (node for node in graph.nodes if node.op == "attention")
+    assert [graph.types[v].shape[1] for v in node.inputs] == [HEADS, 1, 1]
