@@ -66,9 +66,9 @@ def expected(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
         case "cross_entropy":
             return _cross_entropy(idiom, given, shape)
         case "softmax":
-            return special.softmax(given["x"], axis=axes)
+            return special.softmax(given["x"].reshape(shape), axis=axes)
         case "log_softmax":
-            return special.log_softmax(given["x"], axis=axes)
+            return special.log_softmax(given["x"].reshape(shape), axis=axes)
         case "logsumexp":
             return special.logsumexp(given["x"], axis=axes)
         case "variance":

@@ -154,7 +154,7 @@ def wrong_names(function: Function, *shapes: mx.array) -> list[Idiom]:
     return misnamed(graph, idioms(graph), arrays)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from([*TEXTS]), ways)
 def test_what_has_a_name_computes_what_it_says(text: str, way: Way) -> None:
     assert not wrong_names(lambda x, w: TEXTS[text](way, x, w), SQUARE, VECTOR)

@@ -23,39 +23,20 @@ from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
 
 def softmax(reader: Reader, value: ValueId) -> Match | None:
     """Match a softmax: MLX's own, or exponentials over their sum, shifted or not."""
-    return _bare(reader, _along(reader, "softmax", match(reader, SOFTMAX, value)))
-
-
-def _along(reader: Reader, name: str, found: Found | None, *others: str) -> Match | None:
-    """Return a match along the axes of x that are a row, with x and other operands."""
-    rows = None
-    if found is not None:
-        rows = found.rows[AXES].within(reader.shape(found.values["x"]))
-    if found is None or rows is None:
-        return None
-    operands = {role: found.values[role] for role in ("x", *others)}
-    return Match(name, operands, {"axes": rows.axes})
-
-
-def _unshifted(reader: Reader, value: ValueId, axes: Parameter) -> ValueId:
-    """Return x where a value is x less the maximum of its row, or of all rows, else the value."""
-    found = match(reader, SHIFTED, value)
-    if found is None or not isinstance(axes, tuple):
-        return value
-    shape = reader.shape(value)
-    ways = (Rows(shape, axes), Rows(shape, tuple(range(len(shape)))))
-    is_same = found.rows[AXES].placement in (rows.placement for rows in ways)
-    return found.values["x"] if is_same else value
-
-
-def logsumexp(reader: Reader, value: ValueId) -> Match | None:
-    """Match a log-sum-exp: MLX's own, or written with or without its maximum."""
-    return _along(reader, "logsumexp", match(reader, ANY_LOGSUMEXP, value))
+    found = match(reader, SOFTMAX, value)
+    return _bare(reader, _along("softmax", found, reader.shape(value)), found)
 
 
 def log_softmax(reader: Reader, value: ValueId) -> Match | None:
     """Match x less the log-sum-exp of its row."""
-    return _bare(reader, _along(reader, "log_softmax", match(reader, ANY_LOG_SOFTMAX, value)))
+    found = match(reader, ANY_LOG_SOFTMAX, value)
+    return _bare(reader, _along("log_softmax", found, reader.shape(value)), found)
+
+
+def logsumexp(reader: Reader, value: ValueId) -> Match | None:
+    """Match a log-sum-exp: MLX's own, or written with or without its maximum."""
+    found = match(reader, ANY_LOGSUMEXP, value)
+    return _along("logsumexp", found, _shape_of_x(reader, found))
 
 
 def cross_entropy(reader: Reader, value: ValueId) -> Match | None:
@@ -63,23 +44,42 @@ def cross_entropy(reader: Reader, value: ValueId) -> Match | None:
     found = match(reader, CROSS_ENTROPY, value)
     if found is not None and BY_PLACES in found.values and not found.rows[AXES].are_last:
         return None
-    return _bare(reader, _along(reader, "cross_entropy", found, "target"))
+    loss = _along("cross_entropy", found, _shape_of_x(reader, found), "target")
+    return _bare(reader, loss, found)
 
 
-def _bare(reader: Reader, found: Match | None) -> Match | None:
-    """Name what was shifted before, which changes no softmax, no logarithm of one, no score."""
-    if found is None:
+def _along(name: str, found: Found | None, shape: tuple[int, ...], *others: str) -> Match | None:
+    """Return a match along the axes of a shape that are a row, with x and other operands."""
+    rows = found.rows[AXES].within(shape) if found is not None else None
+    if found is None or rows is None:
         return None
-    x = _unshifted(reader, found.operands["x"], found.parameters["axes"])
-    return Match(found.name, {**found.operands, "x": x}, found.parameters)
+    operands = {role: found.values[role] for role in ("x", *others)}
+    return Match(name, operands, {"axes": rows.axes})
+
+
+def _shape_of_x(reader: Reader, found: Found | None) -> tuple[int, ...]:
+    return () if found is None else reader.shape(found.values["x"])
+
+
+def _bare(reader: Reader, named: Match | None, found: Found | None) -> Match | None:
+    """Name what was less the maximum of its row, or of all rows, which changes no such result."""
+    if named is None or found is None:
+        return named
+    shifted = match(reader, SHIFTED, named.operands["x"])
+    rows = found.rows[AXES]
+    whole = Rows(rows.shape, tuple(range(len(rows.shape))))
+    if shifted is None or shifted.rows[AXES].placement not in (rows.placement, whole.placement):
+        return named
+    return Match(named.name, {**named.operands, "x": shifted.values["x"]}, named.parameters)
 
 
 def variance(reader: Reader, value: ValueId) -> Match | None:
     """Match the mean of squared distances from the mean, also as a difference of squares."""
-    found = _along(reader, "variance", match(reader, SPREAD, value))
-    if found is None:
+    found = match(reader, SPREAD, value)
+    named = _along("variance", found, _shape_of_x(reader, found))
+    if named is None:
         return None
-    return Match(found.name, found.operands, {**found.parameters, "ddof": _ddof(reader, value)})
+    return Match(named.name, named.operands, {**named.parameters, "ddof": _ddof(reader, value)})
 
 
 def _ddof(reader: Reader, value: ValueId) -> int:
