@@ -33,6 +33,7 @@ from kernelwright.runtime.code_names import (
     _slot_names,
 )
 from kernelwright.runtime.definition import _are_alike, _has_like
+from kernelwright.runtime.value import _Value
 
 
 class _Reads:
@@ -145,6 +146,8 @@ class _Walk:
     ) -> None:
         self.names, self.takes_all, self._is_given = names, takes_all, is_given
         self._variable = self._fixed if fixes_variables else self._held
+        # Elsewhere a function that has a fixed array among its constants is served by no kernel.
+        self._watches_values = fixes_variables
         self.named, self.needs_all = names, takes_all
         self.watches: list[tuple] = []
         self.tokens: list[object] = []
@@ -212,6 +215,10 @@ class _Walk:
         if isinstance(value, mx.array):
             self._token(id(value))
             self.fixed_arrays.append((name, value))
+            if self._watches_values:
+                kept = _Value(value)
+                self._watch("result", kept.holds, "", True)
+                self._token(kept)
         elif isinstance(value, types.FunctionType) and type(value) is types.FunctionType:
             self._token(id(value))
             self._function(value)

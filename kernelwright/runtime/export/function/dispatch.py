@@ -24,6 +24,7 @@ from kernelwright.runtime.code_names import (
 )
 from kernelwright.runtime.enumeration import _enumerations_of, _with_own_members
 from kernelwright.runtime.reads import _Unchanged
+from kernelwright.runtime.value import _Value
 
 
 class _Call:
@@ -370,14 +371,15 @@ class _Variant:
         changed: Sequence[tuple[int, int, bool]] = (),
         shown: Sequence[int] = (),
     ) -> None:
-        self.run, self.nest, self.chip, self.slots, self.fixed = run, nest, chip, slots, fixed
+        self.run, self.nest, self.chip, self.slots = run, nest, chip, slots
+        self.fixed = [(place, _Value(array)) for place, array in fixed]
         # Arrays that the function changes in place: their place, the result that they become,
         # and whether that result is the array itself. Some are results for this alone.
         self.changed, self.shown = changed, shown
 
     def suits(self, call: _Call) -> bool:
         """Say whether the arrays whose values the kernels hold are still those of the export."""
-        return all(call.array_at(place) is array for place, array in self.fixed) and not (
+        return all(value.is_that_of(call.array_at(place)) for place, value in self.fixed) and not (
             self.changed and self._is_shared(call)
         )
 

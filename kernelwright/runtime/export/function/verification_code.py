@@ -11,6 +11,7 @@ from kernelwright.runtime.export.verification import verification_text
 _LIMITS = (
     "Derivatives and `mx.vmap` are those of the function as it is written.",
     "Sizes that are not listed above: the function runs as it is written there.",
+    "Writing to a captured array past MLX (`np.array(a, copy=False)[0] = 1`) is not noticed.",
 )
 
 
