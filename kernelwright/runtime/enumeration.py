@@ -15,6 +15,14 @@ from collections.abc import Callable
 from kernelwright.runtime.definition import _are_alike
 
 
+def _member_exchange(function: Callable) -> Callable[[tuple, dict], tuple[tuple, dict]]:
+    """Return what takes the members among arguments for those of the function's module."""
+    kinds = _enumerations_of(function)
+    if not kinds:
+        return lambda args, kwargs: (args, kwargs)
+    return lambda args, kwargs: _with_own_members((args, kwargs), kinds)
+
+
 def _enumerations_of(function: Callable) -> tuple[type, ...]:
     """List the enumerations that the module of a function defines."""
     space = getattr(inspect.unwrap(function), "__globals__", {})

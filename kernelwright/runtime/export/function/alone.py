@@ -12,6 +12,7 @@ from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.ir.trace.capture import capture_call
 from kernelwright.runtime.change_line import line_of_change
 from kernelwright.runtime.effect import ImpureError
+from kernelwright.runtime.enumeration import _member_exchange
 from kernelwright.runtime.export.function.arguments_code import arguments_with
 from kernelwright.runtime.export.function.dispatch import _binding, _Call
 from kernelwright.runtime.export.function.return_line import line_of_return
@@ -230,7 +231,8 @@ def seen(
     names: frozenset[str] | None = None,
 ) -> _Call:
     """Return a call as the exported module sees it, which reads these names of objects."""
-    return _Call(_binding(function)(args, dict(kwargs)), captured, names)
+    given = _member_exchange(function)(args, dict(kwargs))
+    return _Call(_binding(function)(*given), captured, names)
 
 
 def names_of(function: Callable[..., object], call: _Call) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from kernelwright.runtime.code_names import (
     _has,
     _slot_names,
 )
-from kernelwright.runtime.enumeration import _enumerations_of, _with_own_members
+from kernelwright.runtime.enumeration import _member_exchange
 from kernelwright.runtime.reads import _Unchanged
 from kernelwright.runtime.value import _Value
 
@@ -404,19 +404,16 @@ class _Variant:
 
 
 def _binding(function: Callable) -> Callable[[tuple, dict], tuple[tuple, dict]]:
-    """Return what puts arguments in the order of the parameters, and adds the defaults.
-
-    Members of an enumeration are those of the function's module.
-    """
+    """Return what puts arguments in the order of the parameters, and adds the defaults."""
     if type(function).__module__ == "mlx.core":
         # What mx.grad, mx.vmap and their like return tells arguments by how they are passed.
         return lambda args, kwargs: (args, kwargs)
-    signature, enumerations = inspect.signature(function), _enumerations_of(function)
+    signature = inspect.signature(function)
 
     def bound(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
-        return _with_own_members((given.args, given.kwargs), enumerations)
+        return given.args, given.kwargs
 
     return bound
 
@@ -438,7 +435,7 @@ def _with_kernels(
         passed: the object whose method it is, and classes of arguments.
     """
     is_unchanged = _Unchanged(function, names, passed)
-    bound, enumerations = _binding(function), _enumerations_of(function)
+    with_own_members, bound = _member_exchange(function), _binding(function)
 
     def serving(call: _Call) -> _Variant | None:
         found = [v for v in variants.get(call.key, ()) if v.suits(call)]
@@ -451,8 +448,7 @@ def _with_kernels(
 
     @functools.wraps(function)
     def dispatching(*args: object, **kwargs: object) -> object:
-        if enumerations:
-            args, kwargs = _with_own_members((args, kwargs), enumerations)
+        args, kwargs = with_own_members(args, kwargs)
         if not _runs_metal():
             return function(*args, **kwargs)
         try:
@@ -471,7 +467,8 @@ def _with_kernels(
 
     def serves(*args: object, **kwargs: object) -> bool:
         """Say whether kernels serve such a call where there is a GPU that runs Metal."""
-        return serving(_Call(bound(args, kwargs), captured, names)) is not None
+        given = bound(*with_own_members(args, kwargs))
+        return serving(_Call(given, captured, names)) is not None
 
     dispatching.reference, dispatching.serves = function, serves
     return dispatching
