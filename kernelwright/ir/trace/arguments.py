@@ -1,7 +1,9 @@
 """The arrays inside a function's arguments and results: flattened, named, put back."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from typing import TypeGuard
 
 Tree = object
 """A nest of lists, tuples, dicts and dataclasses whose leaves are arrays or plain Python values."""
@@ -31,8 +33,8 @@ def rebuild(tree: Tree, arrays: Sequence[object], is_array: Callable[[object], b
     def visit(node: Tree) -> Tree:
         if is_array(node):
             return next(remaining)
-        if isinstance(node, dict):
-            return {key: visit(child) for key, child in node.items()}
+        if _is_mapping(node):
+            return _mapping(node, {key: visit(child) for key, child in _children(node)})
         if isinstance(node, tuple):
             children = [visit(child) for child in node]
             make = getattr(type(node), "_make", tuple)
@@ -47,13 +49,28 @@ def rebuild(tree: Tree, arrays: Sequence[object], is_array: Callable[[object], b
 
 
 def _children(tree: Tree) -> Sequence[tuple[object, Tree]]:
-    if isinstance(tree, Mapping):
+    if _is_mapping(tree):
         return list(tree.items())
     if isinstance(tree, list | tuple):
         return list(enumerate(tree))
     if _is_record(tree):
-        return [(f.name, getattr(tree, f.name)) for f in fields(tree)]  # type: ignore[arg-type]
+        names = [f.name for f in fields(tree)]  # type: ignore[arg-type]
+        return [(name, getattr(tree, name)) for name in names if hasattr(tree, name)]
     return []
+
+
+def _is_mapping(tree: Tree) -> TypeGuard[Mapping[object, Tree]]:
+    """Say whether a value is a dict, and no module, whose class makes it one of its parameters."""
+    return isinstance(tree, Mapping) and not callable(tree)
+
+
+def _mapping(like: Mapping[object, Tree], values: dict[object, Tree]) -> Tree:
+    """Return a dict of the same kind, such as one of `collections`, with other values."""
+    if type(like) is dict or not isinstance(like, dict):
+        return values
+    made = copy.copy(like)
+    made.update(values)
+    return made
 
 
 def _is_record(tree: Tree) -> bool:

@@ -1,5 +1,6 @@
 """From a Python function of MLX arrays to a graph, through MLX's own tracer."""
 
+import enum
 import inspect
 import io
 import threading
@@ -30,6 +31,7 @@ from kernelwright.ir.trace.refusal import (
 from kernelwright.ir.trace.value_look import ValueLook
 
 Function = Callable[..., object]
+_PLAIN = (bool, int, float, complex, str, bytes, enum.Enum, mx.Dtype)
 _TRACING: dict[int, int] = {}
 """How many captures are under way in each thread."""
 # MLX 0.32.4 was seen, once in many thousand traces, to name a result that it never reported.
@@ -148,7 +150,7 @@ def _graph_of(
     example: "_Example", recorder: Recorder | None = None
 ) -> tuple[Graph, frozenset[TensorType]]:
     """Trace a call; return its graph, and the types of what it makes without its inputs."""
-    kept = _evaluated_parameters(example.fn)
+    kept = _evaluated_parameters(example)
     for _ in range(_ATTEMPTS):
         with _unchanged_parameters(kept, _name(example.fn)):
             trace = _traced(example, recorder)
@@ -372,7 +374,7 @@ def result_arrays(result: object, name: str) -> list[mx.array]:
 
 def _flat_children(children: Sequence[object], name: str) -> list[mx.array]:
     # Beside arrays, plain values are part of the nest, as None is.
-    arrays = [c for c in children if not isinstance(c, bool | int | float | str)]
+    arrays = [c for c in children if not isinstance(c, _PLAIN)]
     return [a for child in arrays for a in result_arrays(child, name)]
 
 
@@ -380,9 +382,10 @@ def _name(fn: Function) -> str:
     return getattr(fn, "__qualname__", None) or type(fn).__name__
 
 
-def _evaluated_parameters(fn: Function) -> list[mx.array]:
-    """Compute what `fn` closes over, or its initialisation would become part of the graph."""
-    held = [value for value in reachable(fn) if isinstance(value, mx.array)]
+def _evaluated_parameters(example: "_Example") -> list[mx.array]:
+    """Compute what a call reaches, or its initialisation would become part of the graph."""
+    given = [*example.positional, *example.named.values()]
+    held = [value for value in reachable(example.fn, *given) if isinstance(value, mx.array)]
     # The arrays of a trace of MLX's that is under way have no values yet, and need none.
     with suppress(ValueError):
         mx.eval(held)

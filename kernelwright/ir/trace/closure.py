@@ -13,9 +13,12 @@ Function = Callable[..., object]
 _MOST_OBJECTS = 100_000
 
 
-def reachable(fn: Function) -> Iterator[object]:
-    """Yield what `fn` can refer to: closures, globals that it names, and so on inwards."""
-    frontier: list[object] = [*getattr(fn, "__dict__", {}).values(), fn]
+def reachable(fn: Function, *given: object) -> Iterator[object]:
+    """Yield what `fn` can refer to: closures, globals that it names, and so on inwards.
+
+    What it is `given` is walked, too.
+    """
+    frontier: list[object] = [*given, *getattr(fn, "__dict__", {}).values(), fn]
     seen: dict[int, object] = {}
     while frontier and len(seen) < _MOST_OBJECTS:
         value = frontier.pop()

@@ -1,11 +1,14 @@
 """What people write around ops is captured and replayed bit for bit: transforms, nests, updates."""
 
+import enum
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.nn.layers.activations import gelu, log_softmax
+from mlx.nn.layers.linear import Linear
 
 from kernelwright.ir import canonicalize, capture, interpret, verify
 
@@ -131,3 +134,36 @@ def test_it_is_replayed_bit_for_bit(name: str) -> None:
         replayed = [np.array(a) for a in interpret(form, *arguments)]
         assert [a.tobytes() for a in replayed] == [a.tobytes() for a in wanted]
         assert [(a.shape, a.dtype) for a in replayed] == [(a.shape, a.dtype) for a in wanted]
+
+
+def test_a_module_among_the_arguments_is_called_as_it_is() -> None:
+    # Its weights are not evaluated yet: what makes them is no part of the graph.
+    linear = Linear(8, 4)
+    graph = capture(lambda x, layer: mx.tanh(layer(x)), X, linear)
+    assert len(graph.inputs) == 1
+    assert not any(node.op == "random_bits" for node in graph.nodes)
+    (made,) = interpret(graph, X)
+    assert mx.allclose(made, mx.tanh(linear(X))).item()
+
+
+class _Mode(enum.Enum):
+    SOFT = "soft"
+
+
+@pytest.mark.parametrize("value", [_Mode.SOFT, b"text", 1j, mx.float16])
+def test_plain_values_stand_beside_the_arrays_of_a_result(value: object) -> None:
+    graph = capture(lambda x: {"value": value, "x": mx.exp(x)}, X)
+    assert len(graph.outputs) == 1
+
+
+@pytest.mark.parametrize("make", [OrderedDict, lambda pairs: defaultdict(list, pairs)])
+def test_dicts_of_other_kinds_keep_their_kind(make: Callable[..., dict[str, object]]) -> None:
+    kinds: list[type] = []
+
+    def function(given: dict[str, mx.array]) -> mx.array:
+        kinds.append(type(given))
+        return given["a"] * given["b"]
+
+    given = make([("a", X), ("b", Y)])
+    assert len(capture(function, given).inputs) == 2
+    assert set(kinds) == {type(given)}
