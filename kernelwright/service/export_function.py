@@ -1,18 +1,16 @@
 """`kernelwright.export`: the command's export for programs, notebooks and scripts."""
 
-import reprlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from kernelwright.annotation import Example, original_of
-from kernelwright.campaign.spec.input_text import written
-from kernelwright.errors import InputError
+from kernelwright.annotation import original_of
 from kernelwright.metal.diagnostic import Record
 from kernelwright.public_call import in_python, one_sentence
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.export_source import (
     FunctionTarget,
+    is_function,
     searched_inputs,
     target_of,
 )
@@ -24,8 +22,9 @@ from kernelwright.service.exporting import (
 )
 from kernelwright.service.python.made_function import values_kept
 from kernelwright.service.python.origin import has_own_name, lasting_file_of, name_of, scope_of
-from kernelwright.service.python.target import Inputs, calls, function_subjects
+from kernelwright.service.python.target import Inputs, function_subjects, subjects
 from kernelwright.service.searched_input import searched_as
+from kernelwright.service.user_output import shown_once
 from kernelwright.store import KernelStore
 
 Function = Callable[..., object]
@@ -87,10 +86,8 @@ def export(
     )
     left_out: list[str] = []
     with KernelStore(None if store is None else str(store), must_exist=True) as opened:
-        if isinstance(target, str | Path):
-            written = export_targets(
-                opened, [str(target)], _texts(inputs), request, left_out.append
-            )
+        if isinstance(target, str | Path) and (_is_empty(inputs) or not is_function(str(target))):
+            written = export_targets(opened, [str(target)], (), request, left_out.append)
         else:
             found = [_target(target, inputs, opened)]
             written = export_functions(opened, found, request, left_out.append)
@@ -102,8 +99,12 @@ def export(
     )
 
 
-def _target(function: Function, inputs: Inputs, store: KernelStore) -> FunctionTarget:
-    wanted = None if _is_empty(inputs) else inputs
+def _target(target: Function | str | Path, inputs: Inputs, store: KernelStore) -> FunctionTarget:
+    if isinstance(target, str | Path):
+        with shown_once(str(target).partition(":")[0]):
+            typed = subjects(target, inputs)
+        return target_of(typed[0].name, typed, ())
+    function, wanted = target, None if _is_empty(inputs) else inputs
     found = function_subjects(function, wanted, partial(searched_as, store))
     function = original_of(function)
     name, file = name_of(function), lasting_file_of(function)
@@ -116,24 +117,3 @@ def _target(function: Function, inputs: Inputs, store: KernelStore) -> FunctionT
 
 def _is_empty(inputs: Inputs) -> bool:
     return inputs is None or (isinstance(inputs, list | tuple | Mapping) and not inputs)
-
-
-def _texts(inputs: Inputs) -> tuple[str, ...]:
-    """Write inputs as the command line has them.
-
-    Raises:
-        InputError: one of them has no text.
-    """
-    if _is_empty(inputs):
-        return ()
-    if isinstance(inputs, list | tuple) and all(isinstance(text, str) for text in inputs):
-        return tuple(inputs)
-    (first, *_) = calls(inputs)
-    if texts := written(first):
-        return texts
-    every = (*first.inputs, *(value for _, value in first.keywords))
-    (without, *_) = (value for value in every if not written(Example((value,))))
-    raise InputError(
-        "expected inputs that have a text, such as 'f16[8,512]', for a target that is one; found "
-        f"{reprlib.repr(without)}; give the function itself."
-    )

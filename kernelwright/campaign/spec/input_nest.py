@@ -1,15 +1,20 @@
 """Nests of inputs as text: dicts, lists, tuples and records such as `shop.Order(price=f32[8])`."""
 
 import ast
+import enum
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
+
+from kernelwright.errors import UsageError
 
 INNER_TYPE = re.compile(r"\b(?!\d)\w+\[[\w\s.,]*\]")
 """A type inside a nest."""
 INNER_RECORD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")
 """How the text of a dataclass or a named tuple begins: its module, its name, its values."""
+INNER_MEMBER = re.compile(r"(?:[A-Za-z_]\w*\.){2,}[A-Za-z_]\w*(?![\w.(])")
+"""The text of a member of an enumeration: its module, its class, its name."""
 SUBJECT = "kernelwright_subject_"
 """How the name begins under which a user's file is imported, `shop.py` for one."""
 _PLACE = "kernelwright_type_"
@@ -54,19 +59,36 @@ def written_nest(nest: object, leaf: Callable[[object], str]) -> str:
     if type(nest) is tuple:
         return f"({', '.join(texts.values())}{',' if len(texts) == 1 else ''})"
     path = f"{type(nest).__module__.removeprefix(SUBJECT)}.{type(nest).__qualname__}"
-    if not INNER_RECORD.match(f"{path}(") or _class_at(path) is not type(nest):
+    home = type(nest).__module__
+    if not INNER_RECORD.match(f"{path}(") or _class_at(path, home) is not type(nest):
         raise TypeError(f"expected a class that its module holds, found {path}")
     return f"{path}({', '.join(f'{key}={text}' for key, text in texts.items())})"
 
 
-def read_nest(text: str, leaf: Callable[[str], object]) -> object:
+def written_member(member: enum.Enum) -> str:
+    """Write a member of an enumeration as `read_nest` reads it.
+
+    Raises:
+        TypeError: no module holds its class, or it has no name of its own.
+    """
+    kind = type(member)
+    path = f"{kind.__module__.removeprefix(SUBJECT)}.{kind.__qualname__}.{member.name}"
+    is_found = _class_at(path.rpartition(".")[0], kind.__module__) is kind
+    if not INNER_MEMBER.fullmatch(path) or not is_found or member.name not in kind.__members__:
+        raise TypeError(f"expected a member that has a name, found {member!r}")
+    return path
+
+
+def read_nest(text: str, leaf: Callable[[str], object], home: str = "") -> object:
     """Read a nest; `leaf` reads each of the types in it.
 
-    Nothing of it is executed; a class is one of a module that is imported already.
+    Nothing of it is executed but the defaults of fields that it leaves out; a class is one of a
+    module that is imported already, of the module `home` before all others.
 
     Raises:
         ValueError: it is no nest of types and plain values.
         SyntaxError: likewise.
+        UsageError: a record lacks a field, or has no such field.
     """
     types: list[str] = []
 
@@ -75,7 +97,7 @@ def read_nest(text: str, leaf: Callable[[str], object]) -> object:
         return f"{_PLACE}{len(types) - 1}"
 
     parsed = ast.parse(INNER_TYPE.sub(placed, text), mode="eval").body
-    return _value(parsed, lambda name: leaf(types[int(name.removeprefix(_PLACE))]))
+    return _value(parsed, lambda name: leaf(types[int(name.removeprefix(_PLACE))]), home)
 
 
 def _inner_text(child: object, leaf: Callable[[object], str]) -> str:
@@ -84,22 +106,28 @@ def _inner_text(child: object, leaf: Callable[[object], str]) -> str:
     return leaf(child)
 
 
-def _value(node: ast.expr, leaf: Callable[[str], object]) -> object:
+def _value(node: ast.expr, leaf: Callable[[str], object], home: str) -> object:
     match node:
         case ast.Name(id=name) if name.startswith(_PLACE):
             return leaf(name)
         case ast.Dict(keys=keys, values=values):
             names = [ast.literal_eval(key) for key in keys if key is not None]
-            return {n: _value(v, leaf) for n, v in zip(names, values, strict=True)}
+            return {n: _value(v, leaf, home) for n, v in zip(names, values, strict=True)}
         case ast.List(elts=items):
-            return [_value(item, leaf) for item in items]
+            return [_value(item, leaf, home) for item in items]
         case ast.Tuple(elts=items):
-            return tuple(_value(item, leaf) for item in items)
+            return tuple(_value(item, leaf, home) for item in items)
+        case ast.Attribute(value=owner, attr=name):
+            members = _class_at(ast.unparse(owner), home)
+            if not isinstance(members, enum.EnumMeta) or name not in members.__members__:
+                raise ValueError(f"no member of an enumeration {ast.unparse(node)}")
+            return members.__members__[name]
         case ast.Call(func=function, args=[], keywords=keywords):
-            kind = _class_at(ast.unparse(function))
+            kind = _class_at(ast.unparse(function), home)
             if kind is None or not _is_record_class(kind):
                 raise ValueError(f"no dataclass or named tuple {ast.unparse(function)}")
-            return _record(kind, {str(k.arg): _value(k.value, leaf) for k in keywords})
+            given = {str(k.arg): _value(k.value, leaf, home) for k in keywords}
+            return _record(kind, _completed(kind, given))
     if any(isinstance(n, ast.Constant) and _PLACE in str(n.value) for n in ast.walk(node)):
         raise ValueError("a type within a text")
     return ast.literal_eval(node)
@@ -115,7 +143,7 @@ def _children(nest: object) -> Mapping[object, object] | None:
         return None
     if isinstance(nest, tuple):
         return dict(zip(_field_names(type(nest)), nest, strict=True))
-    return {name: getattr(nest, name) for name in _field_names(type(nest))}
+    return {n: getattr(nest, n) for n in _field_names(type(nest)) if hasattr(nest, n)}
 
 
 def _like(nest: object, children: Mapping[object, object]) -> object:
@@ -128,10 +156,29 @@ def _like(nest: object, children: Mapping[object, object]) -> object:
     return _record(type(nest), {str(name): child for name, child in children.items()})
 
 
+def _completed(kind: type, values: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the values of a record's fields, with the defaults of those that were left out."""
+    names, made = _field_names(kind), dict(values)
+    if issubclass(kind, tuple):
+        made = {**getattr(kind, "_field_defaults", {}), **made}
+    else:
+        for each in fields(kind):  # type: ignore[arg-type]
+            if each.name not in made and each.default is not MISSING:
+                made[each.name] = each.default
+            elif each.name not in made and each.default_factory is not MISSING:
+                made[each.name] = each.default_factory()
+    wrong = next((name for name in (*values, *names) if (name in made) != (name in names)), None)
+    if wrong is not None:
+        raise UsageError(
+            f"expected {kind.__qualname__}({'=…, '.join(names)}=…), found "
+            f"{'the' if wrong in made else 'no'} field {wrong!r}; write each field that has no "
+            "default by its name."
+        )
+    return {name: made[name] for name in names}
+
+
 def _record(kind: type, values: Mapping[str, object]) -> object:
     """Return a record of these values, as it would be after its `__init__`."""
-    if set(values) != set(_field_names(kind)):
-        raise ValueError(f"{kind.__qualname__} has the fields {', '.join(_field_names(kind))}")
     if issubclass(kind, tuple):
         return kind(**values)  # a named tuple takes its fields by name
     made = kind.__new__(kind)
@@ -155,10 +202,15 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))  # type: ignore[arg-type]
 
 
-def _class_at(path: str) -> type | None:
-    """Return the class of a dotted path whose module or file is imported."""
+def _class_at(path: str, home: str) -> type | None:
+    """Return the class of a dotted path whose module or file is imported.
+
+    A file may be imported twice; where the path begins with the name of `home`, that is meant.
+    """
     parts = path.split(".")
-    if parts[0] not in sys.modules:
+    if home.startswith(SUBJECT) and parts[0] == home.removeprefix(SUBJECT):
+        parts[0] = home
+    elif parts[0] not in sys.modules:
         parts[0] = f"{SUBJECT}{parts[0]}"
     for count in range(len(parts) - 1, 0, -1):
         found: object = sys.modules.get(".".join(parts[:count]))

@@ -1,6 +1,7 @@
 """Inputs as people write them: types, named sizes, ranges of sizes, and plain Python values."""
 
 import ast
+import enum
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ import mlx.core as mx
 
 from kernelwright.annotation import Example
 from kernelwright.campaign.spec.input_nest import (
+    INNER_MEMBER,
     INNER_RECORD,
     INNER_TYPE,
     read_nest,
     replaced,
     values_in,
+    written_member,
     written_nest,
 )
 from kernelwright.errors import InputError, UsageError
@@ -53,17 +56,20 @@ class _Type:
         return any(".." in extent for extent in self.extents)
 
 
-def read_inputs(texts: Sequence[str], parameters: Sequence[str] | None = None) -> list[Example]:
+def read_inputs(
+    texts: Sequence[str], parameters: Sequence[str] | None = None, home: str = ""
+) -> list[Example]:
     """Read inputs such as `f16[n,64]`, `mask=bool[16,16]`, `n=3` or `f16[1..4096,64]`.
 
     A range stands for its two ends: two examples, the larger first. A name that is set, as by
     `n=3`, is a size wherever it stands in a type, and an argument where the function has such a
-    parameter, or no type has such a size.
+    parameter, or no type has such a size. The classes of records are those of the module `home`
+    before all others.
 
     Raises:
         UsageError: one of them is neither a type nor a value.
     """
-    read = [_read(text) for text in texts]
+    read = [_read(text, home) for text in texts]
     values = {name: v for name, v in read if name is not None and not isinstance(v, _Type)}
     sizes = {n: v for n, v in values.items() if type(v) is int}
     types = [found for _, value in read for found in _types_in(value)]
@@ -127,7 +133,7 @@ def _types_in(value: object) -> list[_Type]:
     return [leaf for leaf in values_in(value) if isinstance(leaf, _Type)]
 
 
-def _read(text: str) -> tuple[str | None, object]:
+def _read(text: str, home: str = "") -> tuple[str | None, object]:
     if match := _TYPE.fullmatch(text.strip()):
         extents = tuple(e.strip() for e in match["shape"].split(",") if e.strip())
         numbers = [int(n) for e in extents if e[0].isdigit() for n in e.split("..")]
@@ -144,8 +150,8 @@ def _read(text: str) -> tuple[str | None, object]:
         assert match is not None
         value = match["value"].strip()
         constant = _CONSTANTS.get(value.lower(), value)
-        if INNER_TYPE.search(constant) or INNER_RECORD.search(constant):
-            return match["name"], read_nest(constant, lambda each: _read(each)[1])
+        if any(p.search(constant) for p in (INNER_TYPE, INNER_RECORD, INNER_MEMBER)):
+            return match["name"], read_nest(constant, lambda each: _read(each)[1], home)
         return match["name"], ast.literal_eval(constant)
     except (AssertionError, ValueError, SyntaxError):
         raise UsageError(
@@ -170,6 +176,13 @@ def _size(extent: str, sizes: Mapping[str, int], *, least: bool) -> int:
     if size < 1:
         raise UsageError(f"expected sizes of at least 1, found {extent}={size}.")
     return size
+
+
+def is_type(value: object) -> bool:
+    """Say whether a value is a type, or a text that is one."""
+    return isinstance(value, TensorType) or (
+        isinstance(value, str) and _TYPE.fullmatch(value.strip()) is not None
+    )
 
 
 def read_type(text: str) -> object:
@@ -205,8 +218,10 @@ def written_value(value: object) -> str:
         except InputError as e:
             raise TypeError(str(e)) from e
         return str(TensorType(tuple(value.shape), dtype))
-    if isinstance(value, TensorType) or (isinstance(value, str) and _TYPE.fullmatch(value.strip())):
+    if is_type(value):
         return str(value)
+    if isinstance(value, enum.Enum):
+        return written_member(value)
     if isinstance(value, bool | int | float | str | None):
         return repr(value)
     return written_nest(value, written_value)

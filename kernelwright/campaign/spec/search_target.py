@@ -9,8 +9,13 @@ from pathlib import Path
 from types import ModuleType
 
 from kernelwright.annotation import Example, examples_of, original_of
-from kernelwright.campaign.spec.input_nest import INNER_RECORD, replaced, values_in
-from kernelwright.campaign.spec.input_text import read_inputs, read_type, written
+from kernelwright.campaign.spec.input_nest import (
+    INNER_MEMBER,
+    INNER_RECORD,
+    replaced,
+    values_in,
+)
+from kernelwright.campaign.spec.input_text import is_type, read_inputs, read_type, written
 from kernelwright.campaign.spec.target_module import open_target, package_of
 from kernelwright.campaign.spec.target_name import resolved
 from kernelwright.errors import InputError, UsageError
@@ -72,6 +77,7 @@ def load_subjects(
     folder: Path = Path(),
     recall: Recall = lambda origin: (),
     recalls_all: bool = False,
+    loaded: Sequence[ModuleType] = (),
 ) -> tuple[Subject, ...]:
     """Read `FILE.py[:function]`, `package.module[:function]` or `catalog:NAME[:dtype]`.
 
@@ -79,7 +85,8 @@ def load_subjects(
     object that is called. `inputs` are written as on the command line and win over the file's
     own. Files and modules are found from `folder`, modules also where Python finds them. Without
     `inputs`, functions that the file says nothing of take those that `recall` returns; all do
-    with `recalls_all`, beside the file's own.
+    with `recalls_all`, beside the file's own. A file that one of the modules `loaded` was read from
+    is that module.
 
     Raises:
         InputError: the file, the function or the inputs are not there or do not parse.
@@ -88,8 +95,9 @@ def load_subjects(
         return (_from_catalog(target.removeprefix(CATALOG), inputs),)
     if inputs:
         # Parsed first: nothing of the user's runs for a typing error. A class is known later.
-        read_inputs([text for text in inputs if not INNER_RECORD.search(text)])
-    module, path, name = open_target(target, folder)
+        named = (INNER_RECORD, INNER_MEMBER)
+        read_inputs([text for text in inputs if not any(p.search(text) for p in named)])
+    module, path, name = open_target(target, folder, loaded)
     functions = _chosen(module, path, name)
     if inputs:
         return _only(functions, path, inputs)
@@ -140,6 +148,8 @@ class _Named:
 
     name: str
     function: Function
+    module: str = ""
+    """Whose classes the records among its inputs are."""
 
 
 def _named(function: Function) -> _Named:
@@ -159,8 +169,9 @@ def _chosen(module: ModuleType, path: Path, name: str | None) -> list[_Named]:
     if name is None:
         if not offered:
             raise InputError(f"expected a function in {path}, found none; define one at the top.")
-        return [_Named(key, value) for key, value in offered.items()]
-    return [_Named(*resolved(module, path, name, ", ".join(offered) or "none"))]
+        return [_Named(key, value, module.__name__) for key, value in offered.items()]
+    found = resolved(module, path, name, ", ".join(offered) or "none")
+    return [_Named(*found, module.__name__)]
 
 
 def _only(functions: Sequence[_Named], path: Path, inputs: Sequence[str]) -> tuple[Subject, ...]:
@@ -174,7 +185,7 @@ def _only(functions: Sequence[_Named], path: Path, inputs: Sequence[str]) -> tup
 
 
 def _typed(named: _Named, path: Path, inputs: Sequence[str]) -> tuple[Subject, ...]:
-    calls = read_inputs(inputs, _parameters(named.function))
+    calls = read_inputs(inputs, _parameters(named.function), named.module)
     made = [_subject(named, path, call) for call in calls]
     return tuple(replace(subject, written=tuple(inputs)) for subject in made)
 
@@ -276,6 +287,10 @@ def subject_of(name: str, function: Function, file: str, call: Example) -> Subje
     return _subject(_Named(name, function), Path(file), call)
 
 
+def _array_of_type(leaf: object) -> object:
+    return _array(leaf) if is_type(leaf) else leaf
+
+
 def _array(value: object) -> object:
     """Make an array of a type; its values do not matter, only its shape and dtype are used."""
     if isinstance(value, str):
@@ -287,9 +302,9 @@ def _array(value: object) -> object:
     if type(value) is dict:
         return {key: _array(item) for key, item in value.items()}
     if not isinstance(value, TensorType):
-        # A record keeps what it is; one that was read from text gets its arrays.
-        is_read = any(isinstance(leaf, TensorType) for leaf in values_in(value))
-        return replaced(value, _array) if is_read else value
+        # A record keeps what it is; one with types, such as of a text, gets its arrays.
+        is_typed = any(map(is_type, values_in(value)))
+        return replaced(value, _array_of_type) if is_typed else value
     import mlx.core as mx
 
     dtype = getattr(mx, "bool_" if value.dtype is Dtype.BOOL else value.dtype.value)

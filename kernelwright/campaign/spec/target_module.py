@@ -5,7 +5,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,13 @@ _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<functi
 _ITEM = re.compile(r"""\[(?:(\d+)|'([\w ]+)'|"([\w ]+)")\]""")
 
 
-def open_target(target: str, folder: Path) -> tuple[ModuleType, Path, str | None]:
+def open_target(
+    target: str, folder: Path, loaded: Sequence[ModuleType] = ()
+) -> tuple[ModuleType, Path, str | None]:
     """Import what a target names; return also how to call its place, and its function's name.
 
     Items may be written as in Python: `pairs[0]` and `table['warm']` are `pairs.0` and
-    `table.warm`.
+    `table.warm`. A file of which one of the modules `loaded` was made is not read again.
     """
     target = _ITEM.sub(r".\1\2\3", target)
     named = _MODULE.fullmatch(target)
@@ -31,6 +33,9 @@ def open_target(target: str, folder: Path) -> tuple[ModuleType, Path, str | None
         place = Path(named["module"])
         return _import_module(named["module"], place, folder), place, named["function"]
     path, name = _split(target, folder)
+    for module in loaded:
+        if Path(module.__file__ or "").resolve() == path.resolve():
+            return module, path, name
     try:
         return _import_file(path), path, name
     except _NeedsPackageError as e:

@@ -2,10 +2,12 @@
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import mlx.core as mx
 import numpy as np
@@ -84,11 +86,11 @@ def function_subjects(
     name, file = name_to_show(function), place_of(function)
     examples: Sequence[Example] = examples_of(function) or examples_of(type(function).__call__)
     if inputs is not None:
-        examples = calls(inputs, parameters_of(function))
+        examples = calls(inputs, parameters_of(function), _module_of(function))
     if not examples:
         origins = subject_of(name, function, file, Example(())).origins
         texts = [one for origin in origins for one in recall(origin)]
-        examples = _recalled(texts, parameters_of(function))
+        examples = _recalled(texts, function)
     if not examples:
         raise InputError(
             f"expected inputs for {name}, found none: it has no @kernelwright.example, and no "
@@ -97,17 +99,24 @@ def function_subjects(
     return tuple(subject_of(name, function, file, example) for example in examples)
 
 
-def _recalled(texts: Sequence[Sequence[str]], parameters: Sequence[str]) -> list[Example]:
+def _recalled(texts: Sequence[Sequence[str]], function: Function) -> list[Example]:
     """Read inputs that were searched; those of a class that is gone are left out."""
     found: list[Example] = []
     for one in texts:
         with suppress(InputError):
-            found += read_inputs(one, parameters)
+            found += read_inputs(one, parameters_of(function), _module_of(function))
     return found
 
 
-def calls(inputs: Inputs, parameters: Sequence[str] = ()) -> list[Example]:
+def _module_of(function: Function) -> str:
+    """Return the module of a function, or of the class of an object that is called."""
+    return str(getattr(function, "__module__", ""))
+
+
+def calls(inputs: Inputs, parameters: Sequence[str] = (), home: str = "") -> list[Example]:
     """Read the inputs of a call; a range of sizes in a type stands for its two ends.
+
+    The classes of records are those of the module `home` before all others.
 
     Raises:
         InputError: a type is none.
@@ -120,7 +129,8 @@ def calls(inputs: Inputs, parameters: Sequence[str] = ()) -> list[Example]:
         values = inputs if isinstance(inputs, tuple | list) else [inputs]
         items = [_Item.of(value) for value in values]
     texts = [item.text for item in items if item.is_text]
-    return [_call(items, end) for end in (read_inputs(texts, parameters) if texts else [_NOTHING])]
+    read = read_inputs(texts, parameters, home) if texts else [_NOTHING]
+    return [_call(items, end) for end in read]
 
 
 @dataclass(frozen=True)
@@ -199,9 +209,26 @@ def _from_text(target: str, inputs: Inputs | None, recall: Recall) -> tuple[Subj
         return load_subjects(target, recall=recall)
     # Any input at all says that the file's own are not asked for. The classes of inputs are the
     # file's, so it comes first.
-    (one, *_) = load_subjects(target, ["0"])
-    read = calls(inputs, parameters_of(one.function))
+    (one, *_) = load_subjects(target, ["0"], loaded=list(_modules_of(inputs)))
+    read = calls(inputs, parameters_of(one.function), _module_of(one.function))
     return tuple(subject_of(one.name, one.function, one.file, example) for example in read)
+
+
+def _modules_of(value: object) -> Iterator[ModuleType]:
+    """Yield the modules that the classes of objects come from: to them each is its file."""
+    parts: Iterable[object] = ()
+    if isinstance(value, Mapping):
+        parts = (*value.keys(), *value.values())
+    elif isinstance(value, list | tuple):
+        parts = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = (getattr(value, each.name, None) for each in fields(value))
+    for part in parts:
+        yield from _modules_of(part)
+    named = value if isinstance(value, type | FunctionType) else type(value)
+    module = sys.modules.get(named.__module__)
+    if module is not None and getattr(module, "__file__", None):
+        yield module
 
 
 def _listed(target: Target | Sequence[Target]) -> Sequence[Target]:

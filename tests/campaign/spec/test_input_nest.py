@@ -1,8 +1,11 @@
 """Nests of inputs: what is written is read again as the same call, and nothing is executed."""
 
+import enum
+import importlib
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import mlx.core as mx
@@ -12,6 +15,7 @@ from kernelwright.annotation import Example
 from kernelwright.campaign.spec.input_text import read_inputs, written
 from kernelwright.campaign.spec.search_target import load_subjects, subject_of
 from kernelwright.errors import UsageError
+from kernelwright.service.python.target import function_subjects, subjects
 
 
 class Pair(NamedTuple):
@@ -90,7 +94,6 @@ def test_sizes_in_a_nest_have_names_and_ranges() -> None:
     [
         "os.system(command=f32[2])",
         "builtins.dict(a=f32[2])",
-        f"{__name__}.Bodies(weight=f32[2])",
         f"{__name__}.Nobody(mass=f32[2])",
         "{'a': f32[2], **{}}",
         "['f32[2] and more', f32[2]]",
@@ -100,6 +103,74 @@ def test_sizes_in_a_nest_have_names_and_ranges() -> None:
 def test_what_is_no_nest_of_types_and_values_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected an input such as"):
         read_inputs([text])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Bodies(weight=f32[2])", "found the field 'weight'"),
+        ("Bodies(name='sun')", "found no field 'mass'"),
+        ("Pair(right=(1, 2))", r"expected Pair\(left=…, right=…\), found no field 'left'"),
+    ],
+)
+def test_a_field_that_is_wrong_or_lacking_is_named(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_inputs([f"{__name__}.{text}"])
+
+
+def test_fields_that_are_left_out_have_their_defaults() -> None:
+    texts = [f"{__name__}.{text}" for text in ("Bodies(mass=f32[2])", "Pair(left=f32[3])")]
+    (call,) = read_inputs(texts)
+    bodies, pair = subject_of("f", _f, "f.py", call).inputs
+    assert isinstance(bodies, Bodies)
+    assert (bodies.name, bodies.pair, bodies.mass.shape) == ("sun", None, (2,))
+    assert _shown(pair) == _shown(Pair(mx.zeros(3)))
+
+
+def test_types_within_a_record_are_read() -> None:
+    given = (Pair("f32[2]"), Bodies("f16[3]", "f"))  # type: ignore[arg-type]
+    subject = subject_of("f", _f, "f.py", Example(given))
+    assert _shown(subject.inputs[0]) == _shown(Pair(mx.zeros(2)))
+    assert _shown(subject.inputs[1]) == _shown(Bodies(mx.zeros(3, mx.float16), "f"))
+    assert written(Example(subject.inputs)) == subject.written
+
+
+class Mode(enum.Enum):
+    SOFT = "soft"
+
+
+@pytest.mark.parametrize("value", [Mode.SOFT, [Mode.SOFT], Bodies(mx.ones(1), Mode.SOFT)])  # type: ignore[arg-type]
+def test_a_member_of_an_enumeration_is_written_by_its_name(value: object) -> None:
+    (text,) = written(Example((value,)))
+    assert f"{__name__}.Mode.SOFT" in text
+    (call,) = read_inputs([text])
+    assert _shown(subject_of("f", _f, "f.py", call).inputs[0]) == _shown(value)
+
+
+def test_a_record_is_of_the_copy_of_a_file_that_is_searched(tmp_path: Path) -> None:
+    (tmp_path / "nestshop.py").write_text(_SHOP)
+    (one,) = load_subjects("nestshop.py:total", ["f32[2]"], folder=tmp_path)
+    own = sys.modules["nestshop"] = ModuleType("nestshop")
+    exec(_SHOP, vars(own))
+    try:
+        text = "nestshop.Order(price=f32[64])"
+        (subject,) = load_subjects("nestshop.py:total", [text], folder=tmp_path)
+        assert isinstance(subject.inputs[0], subject.function.__globals__["Order"])
+        (read,) = function_subjects(own.total, [text], lambda origin: ())
+        assert isinstance(read.inputs[0], own.Order)
+    finally:
+        del sys.modules["nestshop"], sys.modules[one.function.__module__]
+
+
+def test_a_file_is_the_module_that_objects_among_inputs_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nestorders.py").write_text(_SHOP)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("nestorders")
+    given = [module.Order(mx.ones(3))]
+    (subject,) = subjects(f"{tmp_path / 'nestorders.py'}:total", given)
+    assert subject.function is module.total
 
 
 _SHOP = """

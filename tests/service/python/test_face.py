@@ -290,14 +290,6 @@ def test_what_mlx_makes_of_a_function_is_exported_as_itself(
     assert (written.name, written.is_verified) == (name, True)
 
 
-def test_an_input_without_a_text_is_named_alone(
-    found: SearchResult, store: Path, tmp_path: Path
-) -> None:
-    inputs = [mx.zeros((16, 256)), slice(2, 40)]
-    with pytest.raises(InputError, match=r"for a target that is one; found slice\(2, 40, None\);"):
-        kw.export("shifts.py:shifted", tmp_path, inputs=inputs, store=store)
-
-
 def test_a_derivative_that_no_statement_makes_is_refused_with_one_to_write(
     store: Path, tmp_path: Path
 ) -> None:
