@@ -3,6 +3,7 @@
 # The text is read by people who have no use for generic arguments and casts.
 # mypy: ignore-errors
 
+import enum
 import types
 from collections.abc import Callable
 
@@ -50,11 +51,16 @@ def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -
         )
     if isinstance(one, property):
         return type(one) is type(other) and _are_alike(one.fget, other.fget, depth + 1, within)
+    if isinstance(one, enum.Enum) and isinstance(other, enum.Enum):
+        return one.name == other.name and _are_alike(type(one), type(other), depth + 1, within)
     if isinstance(one, _PLAIN):
         return type(one) is type(other) and repr(one) == repr(other)
     if type(one) is tuple and type(other) is tuple:
         pairs = zip(one, other, strict=False)
         return len(one) == len(other) and all(_are_alike(a, b, depth + 1, within) for a, b in pairs)
+    if isinstance(one, enum.EnumMeta) and isinstance(other, enum.EnumMeta):
+        pairs = zip(_parts_of_enumeration(one), _parts_of_enumeration(other), strict=True)
+        return all(_are_alike(a, b, depth + 1, within) for a, b in pairs)
     if isinstance(one, type) and isinstance(other, type):
         if [b.__qualname__ for b in one.__mro__] != [b.__qualname__ for b in other.__mro__]:
             return False
@@ -96,6 +102,15 @@ def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -
     )
 
 
+def _parts_of_enumeration(kind: type) -> tuple[tuple, ...]:
+    """Return what an enumeration says: its name, its members in order, its methods and theirs."""
+    members = tuple((name, member.value) for name, member in kind.__members__.items())
+    own = {n: v for n, v in vars(kind).items() if not n.startswith("_")}
+    kinds = (types.FunctionType, property, staticmethod, classmethod)
+    methods = {n: v for n, v in own.items() if isinstance(v, kinds)}
+    return (kind.__qualname__,), members, tuple(methods), tuple(methods.values())
+
+
 def _fields_with_defaults(kind: type) -> tuple:
     """Return the fields of a class of named tuples, and those that have a default."""
     return getattr(kind, "_fields", ()), *getattr(kind, "_field_defaults", {}).items()
@@ -116,8 +131,9 @@ def _enclose_alikes(
         if name != "__class__"
     ]
     # The very same is what a dataclass encloses for a field's default factory.
+    kinds = (type, enum.Enum)
     return all(
-        a is b or (isinstance(a, type) and _are_alike(a, b, depth + 1, within)) for a, b in held
+        a is b or (isinstance(a, kinds) and _are_alike(a, b, depth + 1, within)) for a, b in held
     )
 
 

@@ -7,11 +7,13 @@ own. The text of this file is part of every export.
 # The text is read by people who have no use for generic arguments and casts.
 # mypy: ignore-errors
 
+import contextlib
 import enum
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from kernelwright.runtime.code_names import _has, _is_the_users, _slot_names
 from kernelwright.runtime.definition import _are_alike
 
 
@@ -37,13 +39,65 @@ def _with_own_members(value: object, kinds: tuple[type, ...]) -> object:
     if type(value) is dict:
         own = {_with_own_members(k, kinds): _with_own_members(v, kinds) for k, v in value.items()}
         pairs = zip((*own, *own.values()), (*value, *value.values()), strict=True)
-    elif type(value) in (tuple, list):
-        own = type(value)(_with_own_members(item, kinds) for item in value)
+    elif type(value) in (tuple, list) or _has(value, "_make"):
+        items = [_with_own_members(item, kinds) for item in value]
+        own = type(value)._make(items) if _has(value, "_make") else type(value)(items)
         pairs = zip(own, value, strict=True)
     else:
         return value
     # A list or dict that the function changes has to be the caller's.
     return own if any(a is not b for a, b in pairs) else value
+
+
+def _of_own_members(function: Callable) -> Callable:
+    """Return a function to which objects among its arguments hold its module's own members."""
+    kinds = _enumerations_of(function)
+    if not kinds:
+        return function
+
+    @functools.wraps(function)
+    def called(*args: object, **kwargs: object) -> object:
+        with _own_members_inside((args, kwargs), kinds):
+            return function(*args, **kwargs)
+
+    return called
+
+
+@contextlib.contextmanager
+def _own_members_inside(arguments: object, kinds: tuple[type, ...]) -> Iterator[None]:
+    """Let the attributes of objects hold own members meanwhile; they stay the caller's objects."""
+    replaced = []
+    try:
+        for owner, name, value in list(_attributes_in(arguments, set()) if kinds else ()):
+            own = _with_own_members(value, kinds)
+            if own is not value:
+                object.__setattr__(owner, name, own)
+                replaced.append((owner, name, value, own))
+        yield
+    finally:
+        for owner, name, value, own in replaced:
+            # What the function itself put there stays.
+            if getattr(owner, name, None) is own:
+                object.__setattr__(owner, name, value)
+
+
+def _attributes_in(value: object, seen: set[int]) -> Iterator[tuple[object, str, object]]:
+    """Yield the attributes of a program's own objects, however deep: the object, name and value."""
+    if isinstance(value, (enum.Enum, type)) or id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, dict):
+        for item in list(dict.values(value)):
+            yield from _attributes_in(item, seen)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _attributes_in(item, seen)
+    if _is_the_users(type(value)):
+        names = [*getattr(value, "__dict__", ()), *_slot_names(type(value))]
+        for name in names:
+            if hasattr(value, name):
+                yield value, name, getattr(value, name)
+                yield from _attributes_in(getattr(value, name), seen)
 
 
 def _own_member(member: enum.Enum, kinds: tuple[type, ...]) -> enum.Enum:
@@ -58,5 +112,4 @@ def _own_member(member: enum.Enum, kinds: tuple[type, ...]) -> enum.Enum:
 @functools.cache
 def _say_the_same(one: type, other: type) -> bool:
     """Say whether two enumerations have the same name, and the same members in order."""
-    members = [tuple((n, m.value) for n, m in kind.__members__.items()) for kind in (one, other)]
-    return one.__qualname__ == other.__qualname__ and _are_alike(*members)
+    return _are_alike(one, other)

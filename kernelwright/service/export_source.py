@@ -36,6 +36,8 @@ class FunctionTarget:
     owner: str
     """The object whose method it is, or the function itself."""
     calls: tuple[ExampleCall, ...] = field(repr=False)
+    called: str = ""
+    """How people call it, such as `Ops.mish`."""
 
 
 def is_function(target: str) -> bool:
@@ -155,7 +157,13 @@ def target_of(
     owner = _module_name(name.rpartition(".")[0] if is_method else name)
     module = _module_name(name.removesuffix(".__call__"))
     return FunctionTarget(
-        first.function, module, identity or first.origin, first.origin, owner, tuple(calls)
+        first.function,
+        module,
+        identity or first.origin,
+        first.origin,
+        owner,
+        tuple(calls),
+        re.sub(r"\.(\d+)", r"[\1]", name.removesuffix(".__call__")),
     )
 
 

@@ -166,6 +166,7 @@ def _of_function(
             force=request.force,
             tried=tried_in(store, target.origin),
             owner=target.owner,
+            called=target.called if request.name is None else "",
         )
     if format_name in ("package", "huggingface") and (
         not is_alone or _has_package(folder, module.name)

@@ -103,8 +103,17 @@ def name_of(function: Function) -> str:
         return f"{made.name}({name_to_show(made.inner)})"
     if isinstance(function, partial):
         return f"partial({name_to_show(function.func)})"
-    own = getattr(function, "__name__", "<lambda>")
+    own = _name_in_class(function) or getattr(function, "__name__", "<lambda>")
     return own if own != "<lambda>" else _name_of_object(function)
+
+
+def _name_in_class(function: Function) -> str:
+    """Return the dotted name of a function that a class holds, such as `Ops.mish`."""
+    name = getattr(function, "__qualname__", "")
+    found: object = sys.modules.get(getattr(function, "__module__", ""))
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is function else ""
 
 
 def name_to_show(function: Function) -> str:

@@ -19,7 +19,12 @@ def loss(x: mx.array, w: mx.array) -> mx.array:
 
 
 class Block(Linear):
-    pass
+    class Ops:
+        """Holds functions."""
+
+        @staticmethod
+        def halved(x: mx.array) -> mx.array:
+            return x * 0.5
 
 
 def make(scale: float) -> Function:
@@ -55,6 +60,7 @@ for looped in [mx.grad(loss)]:
         (projection, "projection"),
         (projection.__call__, "projection.__call__"),
         (layers["up"], "layers.up"),
+        (Block.Ops.halved, "Block.Ops.halved"),
     ],
 )
 def test_a_function_is_called_as_the_variable_that_holds_it(function: Function, name: str) -> None:

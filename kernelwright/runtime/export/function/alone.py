@@ -1,7 +1,8 @@
 """A function in a module of its own: its calls as seen there, what they read, their traces."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MethodType, ModuleType
@@ -14,7 +15,13 @@ from kernelwright.runtime.change_line import line_of_change
 from kernelwright.runtime.effect import ImpureError
 from kernelwright.runtime.enumeration import _member_exchange
 from kernelwright.runtime.export.function.arguments_code import arguments_with
-from kernelwright.runtime.export.function.dispatch import _binding, _Call
+from kernelwright.runtime.export.function.dispatch import (
+    _DICTS,
+    _binding,
+    _Call,
+    _fields_of,
+    _is_passed_record,
+)
 from kernelwright.runtime.export.function.return_line import line_of_return
 from kernelwright.runtime.export.function.source import (
     CarriedSource,
@@ -245,11 +252,14 @@ def names_of(function: Callable[..., object], call: _Call) -> tuple[str, ...]:
 def _paths(value: object, path: str) -> list[str]:
     if isinstance(value, mx.array):
         return [path]
-    if type(value) is dict:
-        return [p for key, item in value.items() for p in _paths(item, f"{path}.{key}")]
-    if isinstance(value, tuple) or type(value) is list:
-        return [p for i, item in enumerate(value) for p in _paths(item, f"{path}.{i}")]
-    return []
+    parts: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict) and type(value) in _DICTS:
+        parts = value.items()
+    elif isinstance(value, tuple) or type(value) is list:
+        parts = zip(getattr(value, "_fields", itertools.count()), value, strict=False)
+    elif _is_passed_record(value):
+        parts = _fields_of(value).items()
+    return [p for key, item in parts for p in _paths(item, f"{path}.{key}")]
 
 
 def _place_of_difference(one: _Call, other: _Call) -> str:

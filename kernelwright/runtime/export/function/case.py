@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
-from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.arguments_code import GivenArguments
 from kernelwright.runtime.export.function.ways import outcome
 from kernelwright.runtime.export.integer_range import integers_of
 
@@ -25,26 +25,40 @@ class Case:
     arrays: tuple[mx.array, ...]
 
 
-def cases_of(graph: ir.Graph, call: _Call, original: Flat) -> list[Case]:
+def cases_of(graph: ir.Graph, given: GivenArguments, original: Flat) -> list[Case]:
     """Draw arguments as searched, at another shape and on another dtype, as far as there are.
 
     Args:
-        graph: what the call computes; its first inputs are the call's arrays.
-        call: as searched.
+        graph: what the call computes; its first inputs are the arrays of nests and records.
+        given: as searched.
         original: computes the function's results of such arrays.
     """
-    types = [(tuple(a.shape), a.dtype) for a in call.arrays]
-    keep = [a if _has_values(a) else None for a in call.arrays]
-    cases = [Case("as searched", fresh(types, integers_of(graph), 1, keep))]
-    other = another_shape(graph, types, original)
+    types = [(tuple(a.shape), a.dtype) for a in given.arrays]
+    taken = taken_by(given, graph)
+    keep = [a if _has_values(a) else None for a in given.arrays]
+    cases = [Case("as searched", fresh(types, taken, 1, keep))]
+    other = another_shape(graph, types, original, len(given.held))
     if other is not None:
         cases.append(Case("at another shape", other))
     floats = {d for _, d in types if mx.issubdtype(d, mx.floating)}
     if floats:
         target = mx.float16 if floats == {mx.float32} else mx.float32
         changed = [(s, target if d in floats else d) for s, d in types]
-        cases.append(Case("on another dtype", fresh(changed, integers_of(graph), 3, keep)))
+        cases.append(Case("on another dtype", fresh(changed, taken, 3, keep)))
     return cases
+
+
+def taken_by(given: GivenArguments, graph: ir.Graph) -> list[range | None]:
+    """Return the integers that each array takes; those of objects stay between theirs."""
+    direct = integers_of(graph)[: len(given.call.arrays)]
+    return [*direct, *map(_between, given.held)]
+
+
+def _between(array: mx.array) -> range | None:
+    if not array.size or not mx.issubdtype(array.dtype, mx.integer):
+        return None
+    low, high = (int(end.item().real) for end in (array.min(), array.max()))
+    return range(low, high + 1, max((high - low) // 100, 1))
 
 
 def _has_values(array: mx.array) -> bool:
@@ -84,11 +98,16 @@ def fresh(
 
 
 def another_shape(
-    graph: ir.Graph, types: Sequence[tuple[Shape, mx.Dtype]], original: Flat
+    graph: ir.Graph, types: Sequence[tuple[Shape, mx.Dtype]], original: Flat, held: int = 0
 ) -> tuple[mx.array, ...] | None:
-    """Return arrays of other shapes that the original takes: of a free size, or one changed."""
+    """Return arrays of other shapes that the original takes: of a free size, or one changed.
+
+    The last arrays, as many as are `held` by objects, keep theirs where a size is free.
+    """
     shapes, dtypes = [shape for shape, _ in types], [dtype for _, dtype in types]
-    for tried in (*_resized(graph, len(types)), *_changed(shapes)):
+    count = len(types) - held
+    resized = [[*found, *shapes[count:]] for found in _resized(graph, count)]
+    for tried in (*resized, *_changed(shapes)):
         changed = list(zip(tried, dtypes, strict=True))
         try:
             # How far an index may reach at these shapes, their trace tells.

@@ -6,6 +6,7 @@ It imports MLX alone. The exporter uses the same code, so it sees a call as the 
 # The text is read by people who have no use for generic arguments and casts.
 # mypy: ignore-errors
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -22,7 +23,7 @@ from kernelwright.runtime.code_names import (
     _has,
     _slot_names,
 )
-from kernelwright.runtime.enumeration import _member_exchange
+from kernelwright.runtime.enumeration import _member_exchange, _of_own_members
 from kernelwright.runtime.reads import _Unchanged
 from kernelwright.runtime.value import _Value
 
@@ -75,15 +76,41 @@ class _Call:
                 self._read(item)
                 self._words.append(", ")
             self._words.append(")")
-        elif type(value) is dict:
-            self._words.append("{")
+        elif type(value) in _DICTS:
+            factory = getattr(value, "default_factory", "")
+            self._words.append("{" if type(value) is dict else f"{type(value).__name__}{factory}{{")
             for name, item in value.items():
                 self._words.append(f"{name!r}: ")
                 self._read(item)
                 self._words.append(", ")
             self._words.append("}")
+        elif _is_passed_record(value):
+            self._read_record(value)
         else:
             self._describe(value, "")
+
+    def _read_record(self, record: object) -> None:
+        self.definitions.append(type(record))
+        self._words.append(f"{type(record).__qualname__}(")
+        fields, others = _fields_of(record), dict(getattr(record, "__dict__", {}))
+        for name, item in fields.items():
+            others.pop(name, None)
+            if self._is_read(name) or _holds_arrays(item):
+                self._words.append(f"{name}=")
+                self._read(item)
+                self._words.append(", ")
+            else:
+                self.unread.append((_Slots(record, (name,)), name))
+        # What is no field stays where it is, as in any other object.
+        for name in others:
+            if self._is_read(name):
+                self._words.append(f"{name}: ")
+                self._hold(record.__dict__, name, name)
+                self._words.append(", ")
+        self._words.append(")")
+
+    def _is_read(self, name: object) -> bool:
+        return self.names is None or name in self.names
 
     def _hold(self, holder: dict, key: object, path: str) -> None:
         if isinstance(holder[key], mx.array):
@@ -175,7 +202,7 @@ class _Call:
         for key in keys:
             if key == "__kernelwright_methods__":
                 continue
-            if is_object and self.names is not None and key not in self.names:
+            if is_object and not self._is_read(key):
                 self.unread.append((holder, key))
                 continue
             self._words.append(f"{key}: ")
@@ -197,9 +224,11 @@ class _Slots:
         object.__setattr__(self.owner, key, value)
 
     def pop(self, key: str) -> None:
-        object.__delattr__(self.owner, key)
+        # Deleted, it would be read as the class has it.
+        object.__setattr__(self.owner, key, _MISSING)
 
 
+_DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 _SYSTEM = ("_io", "_thread", "io", "logging", "pathlib", "threading", "weakref")
 
 
@@ -222,14 +251,24 @@ def _is_record(value: object) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
+def _is_passed_record(value: object) -> bool:
+    """Say whether an argument is an object of a dataclass that only holds values."""
+    return _is_record(value) and not callable(value)
+
+
 def _fields_of(record: object) -> dict[str, object]:
-    """Return what an object of a dataclass holds."""
-    held = {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
-    return {**held, **getattr(record, "__dict__", {})}
+    """Return the fields of an object of a dataclass, those that have a value."""
+    names = (field.name for field in dataclasses.fields(record))
+    return {name: getattr(record, name) for name in names if _has(record, name)}
+
+
+def _state_of(record: object) -> dict[str, object]:
+    """Return all that an object of a dataclass holds, its fields first."""
+    return {**_fields_of(record), **getattr(record, "__dict__", {})}
 
 
 def _record(kind: type, fields: dict[str, object]) -> object:
-    """Return an object of a dataclass with these fields, as its `__init__` left them."""
+    """Return an object of a dataclass with these attributes, as its `__init__` left them."""
     made = kind.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(made, name, value)
@@ -240,12 +279,28 @@ def _rebuilt(like: object, arrays: Iterator[mx.array]) -> object:
     """Return arguments with their arrays replaced, in order."""
     if isinstance(like, mx.array):
         return next(arrays)
-    if type(like) is dict:
-        return {name: _rebuilt(item, arrays) for name, item in like.items()}
+    if type(like) in _DICTS:
+        made = like.copy()
+        made.update({name: _rebuilt(item, arrays) for name, item in like.items()})
+        return made
     if type(like) in (tuple, list) or _has(like, "_make"):
         items = [_rebuilt(item, arrays) for item in like]
         return type(like)._make(items) if _has(like, "_make") else type(like)(items)
+    if _is_passed_record(like):
+        fields = {name: _rebuilt(item, arrays) for name, item in _fields_of(like).items()}
+        return _record(type(like), {**_state_of(like), **fields})
     return like
+
+
+def _holds_arrays(value: object) -> bool:
+    """Say whether a part of the arguments is or holds an array that `_rebuilt` replaces."""
+    if isinstance(value, mx.array):
+        return True
+    if type(value) in _DICTS:
+        return any(map(_holds_arrays, value.values()))
+    if type(value) in (tuple, list) or _has(value, "_make"):
+        return any(map(_holds_arrays, value))
+    return _is_passed_record(value) and any(map(_holds_arrays, _fields_of(value).values()))
 
 
 def _leaves(result: object) -> list[mx.array]:
@@ -254,10 +309,10 @@ def _leaves(result: object) -> list[mx.array]:
         return [result]
     if type(result) in (tuple, list) or _has(result, "_make"):
         return [array for item in result for array in _leaves(item)]
-    if type(result) is dict:
+    if type(result) in _DICTS:
         return [array for item in result.values() for array in _leaves(item)]
     if _is_record(result):
-        return _leaves(_fields_of(result))
+        return _leaves(_state_of(result))
     call = _Call(result)
     return [*call.arrays, *map(call.array_at, range(len(call.slots)))]
 
@@ -436,6 +491,7 @@ def _with_kernels(
     """
     is_unchanged = _Unchanged(function, names, passed)
     with_own_members, bound = _member_exchange(function), _binding(function)
+    as_written = _of_own_members(function)
 
     def serving(call: _Call) -> _Variant | None:
         found = [v for v in variants.get(call.key, ()) if v.suits(call)]
@@ -450,7 +506,7 @@ def _with_kernels(
     def dispatching(*args: object, **kwargs: object) -> object:
         args, kwargs = with_own_members(args, kwargs)
         if not _runs_metal():
-            return function(*args, **kwargs)
+            return as_written(*args, **kwargs)
         try:
             given = bound(args, kwargs)
         except TypeError:
@@ -459,10 +515,10 @@ def _with_kernels(
         call = _Call(given, captured, names)
         variant = serving(call)
         if variant is None:
-            return function(*args, **kwargs)
+            return as_written(*args, **kwargs)
         slots = [call.slots[place] for place in variant.slots]
         arrays = variant.arrays(call)
-        original = _original(function, call, slots, variant.shown)
+        original = _original(as_written, call, slots, variant.shown)
         return variant.result(arrays, _listed(_differentiable(variant.run, original)(*arrays)))
 
     def serves(*args: object, **kwargs: object) -> bool:

@@ -18,7 +18,7 @@ from kernelwright.runtime.export.function.function_export import (
     export_function,
 )
 from kernelwright.runtime.export.function.patch_file import patch_of
-from kernelwright.runtime.export.function.proof import Check, prove
+from kernelwright.runtime.export.function.proof import Check, is_proven, prove
 from kernelwright.runtime.export.function.stub_code import stub_text
 from kernelwright.runtime.export.function.test_code import function_tests
 from kernelwright.runtime.export.function.variant import Lookup, Variant
@@ -43,6 +43,7 @@ def export_target(
     force: bool = False,
     tried: Tried = lambda tasks: "",
     owner: str = "",
+    called: str = "",
 ) -> ExportedModule:
     """Turn a function whose calls have champions into a module or package.
 
@@ -57,6 +58,7 @@ def export_target(
         force: also take kernels that are not verified, and what differs from the original.
         tried: says what became of candidates where there is no champion.
         owner: the object whose method it is; it keeps this name.
+        called: how people call the function, such as `Ops.mish`; by its name if empty.
 
     Raises:
         InputError: no call has a champion, or what was printed differs from the original.
@@ -70,6 +72,7 @@ def export_target(
         admits=partial(_may_leave, force=force),
         tried=tried,
         owner=owner,
+        called=called,
     )
     details = export.module.details
     limit = max(d.evaluations[0].evaluation.device.threadgroup_bytes for d in details)
@@ -80,7 +83,7 @@ def export_target(
     return ExportedModule(
         name=name,
         files=files,
-        is_verified=all(map(is_verified, details)) and not any(map(_differs, checks)),
+        is_verified=all(map(is_verified, details)) and is_proven(checks),
         identity=identity,
         title=f"`{export.module.title}`",
         kind=layout,
@@ -188,10 +191,6 @@ def _laid_out(
         return package
     public = imported_name(export.module.source)
     return repository_files(name, package, public=public, needs_numpy=needs_numpy)
-
-
-def _differs(check: Check) -> bool:
-    return check.outcome == "differs"
 
 
 def _may_leave(detail: CandidateDetail, *, force: bool) -> bool:

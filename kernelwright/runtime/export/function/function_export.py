@@ -4,7 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MethodType
 
@@ -73,6 +73,7 @@ def export_function(
     admits: Callable[[CandidateDetail], bool],
     tried: Tried = lambda tasks: "",
     owner: str = "",
+    called: str = "",
 ) -> FunctionFiles:
     """Print the module of a function whose calls have kernels.
 
@@ -84,6 +85,7 @@ def export_function(
         admits: says which kernels may be taken.
         tried: says what became of candidates for tasks that have no champion.
         owner: the name of the object whose method it is; it keeps its name in the module.
+        called: how people call the function, such as `Ops.mish`; by its name if empty.
 
     Raises:
         InputError: no call has a kernel.
@@ -107,9 +109,7 @@ def export_function(
         tasks = [task for _, ways in traced for way in ways for task in way.tasks]
         found_kernels = [d for details in lookup(tasks).values() for d in details]
         raise InputError(_nothing(name, reasons, tried(tasks), found_kernels))
-    whole = FunctionModule(
-        bare.source, bare.signature, variants, bare.future_annotations, bare.file
-    )
+    whole = replace(bare, variants=variants, called=called, data={})
     return FunctionFiles(whole, files_of(whole), tuple(served))
 
 

@@ -49,6 +49,8 @@ class FunctionModule:
     future_annotations: bool = False
     file: str = ""
     """The module's name where it is not the function's: that of a method's module."""
+    called: str = ""
+    """How people call the function where it is written, such as `Ops.mish`; its name if empty."""
     data: dict[str, mx.array] = field(default_factory=dict)
     """Arrays that are too long for code, by name; filled while printing."""
 
@@ -60,7 +62,7 @@ class FunctionModule:
     @property
     def title(self) -> str:
         """The call, as people write it: `block.forward(x, n=2)`."""
-        return f"{target_source(self.source)}{self.signature}"
+        return f"{self.called or target_source(self.source)}{self.signature}"
 
     @property
     def details(self) -> tuple[CandidateDetail, ...]:
@@ -103,17 +105,11 @@ class FunctionModule:
     def _served(self) -> list[str]:
         lines = []
         for variant in self.variants:
-            types = ", ".join(
-                map(str, variant.traced.graph.input_types[: self._arguments(variant)])
-            )
+            types = ", ".join(map(str, variant.argument_types)) or "no arrays"
             text = f"{types}: {len(variant.kernels)} of {variant.regions} regions"
             text = f"{text}, judged on {variant.chip}"
             lines += textwrap.wrap(text, 92)
         return lines or ["No call has a kernel yet."]
-
-    @staticmethod
-    def _arguments(variant: Variant) -> int:
-        return len(variant.traced.graph.inputs) - len(variant.traced.slots)
 
     def _imports(self) -> str:
         own = dispatch_imports()

@@ -50,6 +50,8 @@ class ObjectPrinter:
     prefix: str
     names: frozenset[str] | None = None
     """Attributes that are read; another that has no expression is left out. None for all."""
+    given: Mapping[int, str] = field(default_factory=dict)
+    """Expressions of arrays that have one already, by their ids."""
     data: dict[str, mx.array] = field(default_factory=dict)
     """Arrays by the name that the expression reads them under."""
     before: list[str] = field(default_factory=list)
@@ -128,6 +130,8 @@ class ObjectPrinter:
         )
 
     def _array(self, value: mx.array, path: str) -> str:
+        if id(value) in self.given:
+            return self.given[id(value)]
         key = next((k for k, v in self.data.items() if v is value), path)
         self.data[key] = value
         return f"_DATA[{key!r}]"

@@ -17,17 +17,14 @@ from kernelwright.metal.device.simulator.toolchain import compiler_path
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.agreement import difference, disagreement, is_equal
-from kernelwright.runtime.export.function.alone import seen
 from kernelwright.runtime.export.function.arguments_code import (
     ArgumentsText,
-    arguments_source,
-    arguments_with,
+    GivenArguments,
     imported_name,
     target_source,
-    without_defaults,
 )
 from kernelwright.runtime.export.function.case import Case, Flat, cases_of
-from kernelwright.runtime.export.function.dispatch import _Call, _leaves
+from kernelwright.runtime.export.function.dispatch import _leaves
 from kernelwright.runtime.export.function.function_export import FunctionFiles
 from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.object_code import MADE
@@ -46,6 +43,14 @@ class Check(Record):
     what: str
     outcome: Outcome
     detail: str = ""
+    is_needed: bool = False
+    """Without it nothing is known of the call: as searched, called."""
+
+
+def is_proven(checks: Sequence[Check]) -> bool:
+    """Say whether every call was compared as it was searched, and nothing differs."""
+    is_held = all(check.outcome == "equal" for check in checks if check.is_needed)
+    return bool(checks) and is_held and not any(check.outcome == "differs" for check in checks)
 
 
 def prove(
@@ -63,13 +68,13 @@ def prove(
     """
     checks: list[Check] = []
     for served in export.calls:
-        call = seen(function, served.example.args, served.example.kwargs, ())
+        given = GivenArguments.of(function, served.example.args, served.example.kwargs)
         is_certain = has_order(export.module)
-        original = _flat(function, call)
-        cases = cases_of(served.graph, call, original)
-        nest = arguments_source(call, export.module.source, function)
+        original = _flat(function, given)
+        cases = cases_of(served.graph, given, original)
+        nest = given.source(export.module.source)
         checks += _elsewhere(export, nest, cases, original, has_order=is_certain)
-        checks += _kernels(export, function, call, cases[:1], threadgroup_bytes, is_certain)
+        checks += _kernels(export, function, given, cases[:1], threadgroup_bytes, is_certain)
     for check in checks:
         if check.outcome == "differs" and is_strict:
             raise InputError(
@@ -79,9 +84,9 @@ def prove(
     return tuple(checks)
 
 
-def _flat(function: Callable[..., object], call: _Call) -> Flat:
+def _flat(function: Callable[..., object], given: GivenArguments) -> Flat:
     def flat(*arrays: mx.array) -> list[mx.array]:
-        args, kwargs = arguments_with(call, arrays)
+        args, kwargs = given.rebuilt(arrays)
         return _leaves(function(*args, **kwargs))
 
     return flat
@@ -101,7 +106,8 @@ def _elsewhere(
             Check(
                 what="imported where MLX alone is",
                 outcome="not run",
-                detail="an argument is an object",
+                detail="an object among the arguments has no text, so no other process can make it",
+                is_needed=True,
             )
         ]
     with ScratchFolder() as folder:
@@ -141,11 +147,12 @@ def _elsewhere(
                 for k in sorted((k for k in made if k.startswith(f"{i}/{way}/")), key=_place)
             ]
             what = f"{case.what}, {way}"
+            is_needed = case is cases[0] and way == "called"
             if isinstance(wanted, str):
-                checks.append(_unsupported(what, wanted))
+                checks.append(_unsupported(what, wanted, is_needed=is_needed))
                 continue
             said = difference(found, wanted, has_order=has_order, same=is_equal)
-            checks.append(_check(what, said))
+            checks.append(_check(what, said, is_needed=is_needed))
     return checks
 
 
@@ -202,14 +209,15 @@ def write(files: Sequence[ExportedFile], folder: Path) -> None:
             path.write_bytes(file.data)
 
 
-def _unsupported(what: str, message: str) -> Check:
+def _unsupported(what: str, message: str, *, is_needed: bool = False) -> Check:
     """What the original refuses is refused by the export: it is the same code."""
     detail = textwrap.shorten(message.splitlines()[0], 140, placeholder=" …")
-    return Check(what=what, outcome="not supported", detail=detail)
+    return Check(what=what, outcome="not supported", detail=detail, is_needed=is_needed)
 
 
-def _check(what: str, said: str) -> Check:
-    return Check(what=what, outcome="differs" if said else "equal", detail=said)
+def _check(what: str, said: str, *, is_needed: bool = False) -> Check:
+    outcome: Outcome = "differs" if said else "equal"
+    return Check(what=what, outcome=outcome, detail=said, is_needed=is_needed)
 
 
 def _check_simulator() -> None:
@@ -225,26 +233,23 @@ def _check_simulator() -> None:
 def _kernels(
     export: FunctionFiles,
     function: Callable[..., object],
-    call: _Call,
+    given: GivenArguments,
     cases: Sequence[Case],
     threadgroup_bytes: int,
     has_order: bool,
 ) -> list[Check]:
     """Run the kernels themselves: on the GPU, or on the simulator where there is none."""
     is_metal = mx.metal.is_available()
-    original = _flat(function, call)
+    original = _flat(function, given)
     where = "kernels on the GPU" if is_metal else "kernels on the simulator"
     checks = []
     launches: list[Launch] = []
     if not is_metal:
         _check_simulator()
     with _with_kernels(export, threadgroup_bytes, launches, is_metal=is_metal) as module:
-        target = _target(module, export)
-        # Its defaults are the module's own: members of an enumeration are no other's.
-        given = _Call(without_defaults(call, function))
-        flat = _flat(target, given)
+        flat = _flat(_target(module, export), given)
         for case in cases:
-            args, kwargs = arguments_with(given, case.arrays)
+            args, kwargs = given.rebuilt(case.arrays)
             if not _serves(module, export, args, kwargs):
                 checks.append(Check(what=where, outcome="differs", detail="they do not serve it"))
                 continue
@@ -255,9 +260,9 @@ def _kernels(
                     called = dict(ways(flat, case.arrays))["called"]
                     checks.append(_same_launches(what, called, compute, launches))
                     continue
-                expected = outcome(wanted[way])
+                expected, is_needed = outcome(wanted[way]), way == "called"
                 if isinstance(expected, str):
-                    checks.append(_unsupported(what, expected))
+                    checks.append(_unsupported(what, expected, is_needed=is_needed))
                     continue
                 found = outcome(compute)
                 if isinstance(found, str):
@@ -265,7 +270,7 @@ def _kernels(
                     continue
                 again = partial(_outcome_of, original, way)
                 said = disagreement(found, expected, again, case.arrays, has_order)
-                checks.append(_check(what, said))
+                checks.append(_check(what, said, is_needed=is_needed))
     return checks
 
 

@@ -9,18 +9,13 @@ import numpy as np
 
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.export.function.agreement import is_close, neighbours
-from kernelwright.runtime.export.function.alone import seen
-from kernelwright.runtime.export.function.arguments_code import (
-    arguments_source,
-    arguments_with,
-    target_source,
-)
-from kernelwright.runtime.export.function.dispatch import _Call, _leaves
+from kernelwright.runtime.export.function.arguments_code import GivenArguments, target_source
+from kernelwright.runtime.export.function.case import taken_by
+from kernelwright.runtime.export.function.dispatch import _leaves
 from kernelwright.runtime.export.function.function_export import FunctionFiles
 from kernelwright.runtime.export.function.literal import literal
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.object_code import MADE
-from kernelwright.runtime.export.integer_range import integers_of
 from kernelwright.runtime.export.test_code import telling_places
 
 _Type = tuple[tuple[int, ...], mx.Dtype] | tuple[tuple[int, ...], mx.Dtype, range]
@@ -131,11 +126,11 @@ def example(types: Sequence[_Type], seed: int) -> list[mx.array]:
 
 
 def function_tests(export: FunctionFiles, function: Callable[..., object]) -> str | None:
-    """Return the test file's text; None where an argument of every call is an object."""
+    """Return the test file's text; None where an argument of every call has no text."""
     printed, module = [], export.module
     for served in export.calls:
-        call = seen(function, served.example.args, served.example.kwargs, ())
-        nest = arguments_source(call, module.source, function)
+        call = GivenArguments.of(function, served.example.args, served.example.kwargs)
+        nest = call.source(module.source)
         if nest is None or nest.data:
             continue
         types = _types(call, served.graph)
@@ -167,15 +162,15 @@ def function_tests(export: FunctionFiles, function: Callable[..., object]) -> st
     )
 
 
-def _types(call: _Call, graph: Graph) -> list[_Type]:
+def _types(given: GivenArguments, graph: Graph) -> list[_Type]:
     """Return each array's shape and dtype, and the integers that it takes, if any."""
-    pairs = zip(call.arrays, integers_of(graph), strict=False)
-    types = [(tuple(a.shape), a.dtype, integers) for a, integers in pairs]
+    taken = taken_by(given, graph)
+    types = [(tuple(a.shape), a.dtype, i) for a, i in zip(given.arrays, taken, strict=True)]
     return [(s, d) if integers is None else (s, d, integers) for s, d, integers in types]
 
 
 def _results(
-    function: Callable[..., object], call: _Call, types: Sequence[_Type]
+    function: Callable[..., object], call: GivenArguments, types: Sequence[_Type]
 ) -> tuple[list[mx.array], list[list[mx.array]]]:
     """Return the original's results, and those for inputs moved by their last bits."""
     with mx.stream(mx.cpu):
@@ -185,10 +180,10 @@ def _results(
 
 
 def _called(
-    function: Callable[..., object], call: _Call, arrays: Sequence[mx.array]
+    function: Callable[..., object], call: GivenArguments, arrays: Sequence[mx.array]
 ) -> list[mx.array]:
     # A function may change what it is given, and return it.
-    args, kwargs = arguments_with(call, [mx.array(array) for array in arrays])
+    args, kwargs = call.rebuilt([mx.array(array) for array in arrays])
     made: list[mx.array] = _leaves(function(*args, **kwargs))
     mx.eval(made)
     return made

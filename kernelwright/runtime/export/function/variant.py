@@ -1,7 +1,10 @@
 """One way of calling a function: its graph, the kernels of its regions, and their code."""
 
+import enum
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import mlx.core as mx
 
@@ -12,13 +15,16 @@ from kernelwright.ir.region import Region
 from kernelwright.metal.device.array import to_numpy
 from kernelwright.plan import partition
 from kernelwright.runtime.effect import ImpureError, check_same_calls
+from kernelwright.runtime.enumeration import _enumerations_of, _own_members_inside
 from kernelwright.runtime.export.function.dispatch import (
+    _DICTS,
     _Call,
-    _fields_of,
+    _is_passed_record,
     _is_record,
     _leaves,
     _original,
     _Slots,
+    _state_of,
 )
 from kernelwright.runtime.export.function.literal import is_literal, literal
 from kernelwright.runtime.export.function.read_names import NamesRead, reading, without
@@ -31,6 +37,7 @@ from kernelwright.runtime.export.reference_code import (
 from kernelwright.runtime.state import state_of
 from kernelwright.store import CandidateDetail
 
+_Dict = dict[object, object]
 Lookup = Callable[[Sequence[Graph]], Mapping[str, Sequence[CandidateDetail]]]
 """Takes tasks' graphs; returns the kernels of each by its fingerprint, the best of a chip first."""
 
@@ -63,6 +70,8 @@ class Traced:
     """Inputs whose last values are outputs for that reason alone."""
     names: frozenset[str] | None = None
     """Attributes and variables that the function reads; None where that is not known."""
+    passed: int = 0
+    """How many of `slots` objects among the arguments hold; they come first."""
 
     @property
     def tasks(self) -> tuple[Graph, ...]:
@@ -79,6 +88,13 @@ class Variant:
     chip: str
 
     @property
+    def argument_types(self) -> tuple[TensorType, ...]:
+        """Return the types of the arrays that a call passes, also within objects."""
+        traced = self.traced
+        direct = len(traced.graph.inputs) - len(traced.slots)
+        return traced.graph.input_types[: direct + traced.passed]
+
+    @property
     def regions(self) -> int:
         """How many regions there are, with kernels and without."""
         return len(self.traced.regions)
@@ -93,10 +109,12 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Made:
-    """Stands for an object of a dataclass in a result."""
+    """Stands for an object of a dataclass, or a kind of dict, in a result."""
 
     kind: type
-    fields: Mapping[str, object]
+    content: Mapping[object, object]
+    factory: object = None
+    """What a `defaultdict` makes of a key that it lacks."""
 
 
 def names_read(function: Callable[..., object], call: _Call) -> frozenset[str] | None:
@@ -231,6 +249,7 @@ def _traced(
         shown.changed,
         shown.shown,
         call.names,
+        sum((_identity(call.slots[i][0]), call.slots[i][1]) not in places for i in used),
     )
 
 
@@ -260,16 +279,18 @@ def _captured(
     slots = [call.slots[i] for i in used]
     noted: list[tuple[object, list[int]]] = []
     every = range(len(call.slots))
+    enumerations = _enumerations_of(of or function)
 
     def observed(*args: object, **kwargs: object) -> object:
         given = [call.array_at(i) for i in every]
         arrays = [*_Call((args, kwargs)).arrays, *(given[i] for i in used)]
         before = nest_of((args, kwargs))
-        made = function(*args, **kwargs)
+        with _own_members_inside((args, kwargs), enumerations):
+            made = function(*args, **kwargs)
         if any(call.array_at(i) is not array for i, array in zip(every, given, strict=True)):
             raise EffectError("the function replaces arrays that it keeps.")
         if nest_of((args, kwargs)) != before:
-            raise EffectError("the function changes a list or dict that it was given.")
+            raise EffectError("the function changes a list, dict or object that it was given.")
         # Which result is which array is all that is kept: no array of a trace outlives it.
         noted.append((_places(made), [_index(a, _leaves(made)) for a in arrays]))
         return made
@@ -310,14 +331,17 @@ def _captured(
 
 
 def nest_of(arguments: object) -> tuple[object, ...]:
-    """Return what changes when something in a list or dict is replaced, comes or goes."""
+    """Return what changes when something in a list, dict or record is replaced, comes or goes."""
     if isinstance(arguments, mx.array):
         return (id(arguments),)
-    if isinstance(arguments, dict) and type(arguments) is dict:
-        return tuple((key, nest_of(item)) for key, item in arguments.items())
+    if type(arguments) in _DICTS:
+        return tuple((key, nest_of(item)) for key, item in cast("_Dict", arguments).items())
     if isinstance(arguments, list | tuple):
         return (type(arguments), *map(nest_of, arguments))
-    return (repr(arguments),) if isinstance(arguments, bool | int | float | str) else ()
+    if _is_passed_record(arguments):
+        return (type(arguments), nest_of(_state_of(arguments)))
+    is_plain = isinstance(arguments, bool | int | float | str)
+    return (repr(arguments) if is_plain else id(arguments),)
 
 
 def _index(array: mx.array, results: Sequence[mx.array]) -> int:
@@ -330,7 +354,7 @@ def _count(result: object) -> int:
     if isinstance(result, _Place):
         return 1
     if isinstance(result, _Made):
-        result = result.fields
+        result = result.content
     inner = result.values() if isinstance(result, Mapping) else result
     return (
         sum(map(_count, inner)) if isinstance(inner, Iterable) and not isinstance(inner, str) else 0
@@ -346,6 +370,9 @@ def _places(result: object) -> object:
             return _Place(next(count))
         if type(value) is dict:
             return {name: visit(item) for name, item in value.items()}
+        if isinstance(value, OrderedDict | defaultdict) and type(value) in _DICTS:
+            held = {name: visit(item) for name, item in value.items()}
+            return _Made(type(value), held, _factory_of(value))
         if isinstance(value, tuple) and hasattr(value, "_make"):
             return type(value)._make(map(visit, value))
         if type(value) is tuple:
@@ -353,9 +380,8 @@ def _places(result: object) -> object:
         if type(value) is list:
             return list(map(visit, value))
         if _is_record(value):
-            held = {name: visit(item) for name, item in _fields_of(value).items()}
-            return _Made(type(value), held)
-        if value is None or is_literal(value):
+            return _Made(type(value), {n: visit(item) for n, item in _state_of(value).items()})
+        if value is None or is_literal(value) or isinstance(value, enum.Enum):
             return value
         raise ResultError(
             f"the function returns an object of {type(value).__name__}, expected arrays in "
@@ -364,6 +390,17 @@ def _places(result: object) -> object:
         )
 
     return visit(result)
+
+
+def _factory_of(value: object) -> object:
+    """Return what a dict makes of keys that it lacks; a class of Python's own, or nothing."""
+    factory = getattr(value, "default_factory", None)
+    if factory is None or (isinstance(factory, type) and factory.__module__ == "builtins"):
+        return factory
+    raise ResultError(
+        "the function returns a defaultdict with a factory of its own; return a dict, as dict(…) "
+        "makes it."
+    )
 
 
 def is_one_array(result: object) -> bool:
@@ -383,7 +420,17 @@ def nest_source(result: object, name_of: Callable[[type], str]) -> str:
         if isinstance(value, _Place):
             return f"r[{value.index}]"
         if isinstance(value, _Made):
-            return f"_record({name_of(value.kind)}, {nest(dict(value.fields))})"
+            content = nest(dict(value.content))
+            if value.kind is OrderedDict:
+                return f"collections.OrderedDict({content})"
+            if value.kind is defaultdict:
+                factory = getattr(value.factory, "__name__", None)
+                return f"collections.defaultdict({factory}, {content})"
+            return f"_record({name_of(value.kind)}, {content})"
+        if isinstance(value, enum.Enum):
+            is_named = value.name in type(value).__members__
+            member = f".{value.name}" if is_named else f"({value.value!r})"
+            return f"{name_of(type(value))}{member}"
         if isinstance(value, dict):
             return f"{{{', '.join(f'{k!r}: {nest(v)}' for k, v in value.items())}}}"
         if isinstance(value, list):

@@ -53,9 +53,7 @@ def _served(module: FunctionModule) -> str:
     lines = ["Kernels serve these calls; every other runs the function as it is written.\n"]
     numbers = {d.candidate.program_id: i for i, d in enumerate(module.details, 1)}
     for variant in module.variants:
-        traced = variant.traced
-        count = len(traced.graph.inputs) - len(traced.slots)
-        types = ", ".join(map(str, traced.graph.input_types[:count]))
+        types = ", ".join(map(str, variant.argument_types)) or "no arrays"
         kernels = sorted({numbers[d.candidate.program_id] for d in variant.kernels.values()})
         named = ", ".join(f"`_kernel_{n}`" for n in kernels)
         rest = variant.regions - len(variant.kernels)

@@ -22,6 +22,8 @@ def ways(function: Callable, arrays: Sequence[mx.array]) -> Iterator[tuple[str, 
         yield "mx.grad", lambda: listed(mx.grad(total, argnums=places)(*arrays))
         yield "mx.jvp", lambda: list(mx.jvp(*along(function, arrays, places[0]))[1])
     yield "mx.compile", lambda: list(mx.compile(function)(*arrays))
+    if not arrays:
+        return
     pairs = [mx.stack([a, a[::-1] if a.ndim else a]) for a in arrays]
     yield "mx.vmap", lambda: listed(mx.vmap(lambda *given: tuple(function(*given)))(*pairs))
 
