@@ -11,6 +11,7 @@ from kernelwright.ir.ops import Call
 
 _MOVING = frozenset({"concatenate", "slice_update", "matmul"})
 _TURNING = frozenset({"add", "subtract", "multiply", "negative", "concatenate", "slice_update"})
+_SUMS = frozenset({"add", "subtract"})
 _DEEPEST = 5
 _MOST_AXES = 2
 _PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")
@@ -34,6 +35,9 @@ def rope(reader: Reader, value: ValueId) -> Match | None:
 
 def _may_turn(reader: Reader, value: ValueId, left: int) -> bool:
     """Say whether a row is put together of sums of products, which is quicker to see."""
+    whole = reader.node(value)
+    if whole is None or whole.op in ("multiply", "matmul"):
+        return False
     found: set[str] = set()
     frontier = [(value, left)]
     while frontier:
@@ -45,7 +49,7 @@ def _may_turn(reader: Reader, value: ValueId, left: int) -> bool:
             found.add(node.op)
         if left and node.op in _TURNING:
             frontier += [(v, left - 1) for v in node.inputs]
-    return "multiply" in found and not found.isdisjoint(_MOVING)
+    return "multiply" in found and not any(map(found.isdisjoint, (_MOVING, _SUMS)))
 
 
 def attention(reader: Reader, value: ValueId) -> Match | None:

@@ -69,6 +69,7 @@ class Reader:
         self.graph = graph
         self._first: dict[tuple[str, tuple[tuple[str, Attribute], ...], ValueId], ValueId] = {}
         self._repeated: dict[tuple[ValueId, Placement], ValueId] = {}
+        self._bases: dict[ValueId, ValueId] = {}
         self._placed: dict[ValueId, tuple[ValueId, Placement]] = {}
 
     @cached_property
@@ -82,6 +83,11 @@ class Reader:
         Every reader has its own broadcasts, slices and transposes; of equal ones the first stands
         for all. Broadcasts are equal that repeat the same elements in the same order.
         """
+        if value not in self._bases:
+            self._bases[value] = self._base(value)
+        return self._bases[value]
+
+    def _base(self, value: ValueId) -> ValueId:
         root, places = self._place(value)
         if places != in_order(self.graph.types[root].size):
             return self._repeated.setdefault((self._first_of(root), places), value)
