@@ -218,6 +218,22 @@ class TimedReply:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """What replies took."""
+
+    dollars: float = 0.0
+    seconds: float = 0.0
+
+    def plus(self, timed: TimedReply) -> "Spent":
+        """Return what was taken with one reply more."""
+        return Spent(self.dollars + timed.cost.dollars, self.seconds + timed.latency_s)
+
+    def since(self, before: "Spent") -> "Spent":
+        """Return what was added."""
+        return Spent(self.dollars - before.dollars, self.seconds - before.seconds)
+
+
+@dataclass(frozen=True)
 class Answer(Generic[Shape]):
     """A validated reply and what it took."""
 
@@ -270,6 +286,12 @@ class ChatModel(Protocol):
 
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
         """Return the turns that are on record of a conversation, none for a new one."""
+
+    def spent(self, task: str) -> Spent:
+        """Return what all replies about a task took so far, those of no use among them.
+
+        Replies on record count as when they were new.
+        """
 
     async def close(self) -> None:
         """Release connections."""

@@ -47,10 +47,6 @@ class Proposal(Record):
     """The schedule it was lowered from, as compact text; empty for a model's program."""
     parent: str | None = None
     """Id of the program that this one repairs or improves."""
-    dollars: float = 0.0
-    """What asking for it cost, its share of a reply with several programs."""
-    seconds: float = 0.0
-    """How long asking for it took, its share likewise."""
     lessons: tuple[str, ...] = ()
     """Ids of the lessons that its author was told."""
 

@@ -57,6 +57,11 @@ class Credited(Record):
     model: str
     gain: float
     dollars: float
+    """What the model charged and the machine took, in one currency."""
+    paid: float = 0.0
+    """What the model charged."""
+    tries: int = 1
+    """0 for what was paid after a step, such as for telling its last verdict."""
     weight: float = 1.0
     """How many tries it counts for: what other kinds of tasks taught counts less."""
 
@@ -92,11 +97,11 @@ class Bandit:
         learnt: dict[Move, Arm] = {}
         for credited in earlier:
             arm = learnt.setdefault(Move(credited.step, credited.model), Arm())
-            arm.tries += credited.weight
+            arm.tries += credited.tries * credited.weight
             arm.gain += credited.gain * credited.weight
             arm.dollars += credited.dollars * credited.weight
         for move, arm in learnt.items():
-            share = min(1.0, _MOST_REMEMBERED / arm.tries)
+            share = min(1.0, _MOST_REMEMBERED / arm.tries) if arm.tries else 1.0
             self.arms[move] = Arm(arm.tries * share, arm.gain * share, arm.dollars * share)
 
     def choose(self, available: Collection[Move], pending: Iterable[Move] = ()) -> Move | None:
@@ -111,10 +116,32 @@ class Bandit:
 
     def credit(self, move: Move, *, gain: float, dollars: float, seconds: float) -> Credited:
         """Count a step: `gain` is the logarithm of how many times faster the best became."""
-        spent = max(dollars + seconds * DOLLARS_PER_HOUR / 3600, LEAST_DOLLARS)
-        credited = Credited(step=move.step, model=move.model, gain=max(gain, 0.0), dollars=spent)
-        arm = self.arms.setdefault(move, Arm())
-        arm.tries += 1
+        return self._counted(
+            Credited(
+                step=move.step,
+                model=move.model,
+                gain=max(gain, 0.0),
+                dollars=max(_in_dollars(dollars, seconds), LEAST_DOLLARS),
+                paid=dollars,
+            )
+        )
+
+    def charge(self, move: Move, *, dollars: float, seconds: float) -> Credited:
+        """Count what a step took after it was credited."""
+        return self._counted(
+            Credited(
+                step=move.step,
+                model=move.model,
+                gain=0.0,
+                dollars=_in_dollars(dollars, seconds),
+                paid=dollars,
+                tries=0,
+            )
+        )
+
+    def _counted(self, credited: Credited) -> Credited:
+        arm = self.arms.setdefault(Move(credited.step, credited.model), Arm())
+        arm.tries += credited.tries
         arm.gain += credited.gain
         arm.dollars += credited.dollars
         return credited
@@ -156,6 +183,11 @@ class Bandit:
         total = sum(a.tries for a in arms.values())
         rate = (arm.gain + PRIOR_GAIN) / (arm.dollars + self._prior(move))
         return rate * (1 + math.sqrt(2 * math.log(total + 1) / (arm.tries + 1)))
+
+
+def _in_dollars(dollars: float, seconds: float) -> float:
+    """Return money and machine time in one currency."""
+    return dollars + seconds * DOLLARS_PER_HOUR / 3600
 
 
 def gain_of(before_us: float | None, after_us: float | None) -> float:

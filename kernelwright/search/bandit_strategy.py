@@ -4,9 +4,9 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 
+from kernelwright.agents.message import Spent
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
@@ -105,7 +105,11 @@ class BanditStrategy:
         return self._told(play, search, answer) if isinstance(answer, Done) else answer
 
     def leave(self, search: TaskSearch, reason: str) -> None:
-        """Leave the conversations about a task where they stand."""
+        """Leave the conversations about a task where they stand, and count what they took."""
+        if (play := self._plays.get(search.task.fingerprint)) is not None:
+            self._credit(play, search)
+            if play.thinking is not None and play.move is not None:
+                self._charge(play, search, play.move, self._since_begun(play, search))
         self._coder.leave(search.task, reason)
 
     def is_spent(self, search: TaskSearch) -> bool:
@@ -130,12 +134,13 @@ class BanditStrategy:
         if not play.telling.done():
             return Wait()
         play.told = True
-        with suppress(BudgetError, OutageError):
-            text = play.telling.result()
-            programs = [
-                a.proposal.program.id for a in search.history if a.proposal.author != "offline"
-            ]
-            self._learner.note(search.task, self._device, text, programs)
+        conclusions = play.telling.result()
+        for said in conclusions:
+            move = play.wrote.get(said.model, Move(Step.IDEA, said.model))
+            self._charge(play, search, move, said.spent)
+        programs = [a.proposal.program.id for a in search.history if a.proposal.author != "offline"]
+        text = " ".join(said.text for said in conclusions if said.text)
+        self._learner.note(search.task, self._device, text, programs)
         return ending
 
     def _step(self, play: Play, search: TaskSearch) -> Batch | Done | Wait:
@@ -192,9 +197,9 @@ class BanditStrategy:
             # Templates and tuning go on.
             play.over = f"models cannot go on: {described(e)}"
             batch = []
+        spent = self._since_begun(play, search)
         if batch:
-            return take(play, batch)
-        spent = self._coder.spent(search.task).since(play.spent)
+            return take(play, batch, spent)
         if spent.seconds or spent.dollars:
             # Replies that brought no program were paid for, too.
             credited = play.bandit.credit(
@@ -208,6 +213,17 @@ class BanditStrategy:
         steps = _WRITES if play.move.step in _WRITES else {play.move.step}
         play.dry |= {Move(step, play.move.model) for step in steps}
         return self._step(play, search)
+
+    def _since_begun(self, play: Play, search: TaskSearch) -> Spent:
+        """Return what replies took since the step began."""
+        return self._coder.spent(search.task).since(play.spent)
+
+    def _charge(self, play: Play, search: TaskSearch, move: Move, spent: Spent) -> None:
+        """Count what a step took beside what it is credited with."""
+        if not (spent.seconds or spent.dollars):
+            return
+        charged = play.bandit.charge(move, dollars=spent.dollars, seconds=spent.seconds)
+        self._learner.credited(search.task, charged)
 
     def _note_outage(self, play: Play, error: OutageError) -> None:
         """Leave the models alone for a while, longer each time; for good after a few."""
@@ -360,10 +376,10 @@ class BanditStrategy:
             credited = play.bandit.credit(
                 move,
                 gain=gain_of(taken.before, after),
-                dollars=sum(p.dollars for p in taken.batch),
-                seconds=sum(a.evaluation.duration_s for a in found)
-                + sum(p.seconds for p in taken.batch),
+                dollars=taken.spent.dollars,
+                seconds=sum(a.evaluation.duration_s for a in found) + taken.spent.seconds,
             )
+            play.wrote[taken.batch[0].author] = move
             self._learner.credited(search.task, credited)
             play.dry.clear()
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from kernelwright.agents.message import Spent
 from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.agents.roles.coder import Conclusion
 from kernelwright.agents.roles.text.coder_prompt import NEW_IDEA, Start
-from kernelwright.agents.session.async_bridge import Spent
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
@@ -32,8 +33,8 @@ class Improver(Protocol):
     def awaits(self, task: Task, model: str = "") -> frozenset[str]:
         """Return the programs whose verdicts their author, a model or any, was not told yet."""
 
-    def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
-        """Tell the last verdicts; return what their author says is worth knowing."""
+    def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
+        """Tell the last verdicts; return what their authors say is worth knowing."""
 
     def spent(self, task: Task) -> Spent:
         """Return what all replies about a task took so far, whoever asked."""

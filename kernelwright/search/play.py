@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from kernelwright.agents.message import Spent
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.agents.session.async_bridge import Spent
+from kernelwright.agents.roles.coder import Conclusion
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.search.bandit import (
     Bandit,
@@ -26,6 +27,8 @@ class Taken:
     batch: Batch
     before: float | None
     """The best rank when the step began."""
+    spent: Spent = NOTHING_SPENT
+    """What the replies to it took."""
 
 
 @dataclass
@@ -49,17 +52,19 @@ class Play:
     """Which cap is reached, where that is for want of money, tokens, calls or time."""
     is_recalled: bool = False
     """True once the schedules that won before have been proposed."""
-    telling: Future[str] | None = None
+    telling: Future[Sequence[Conclusion]] | None = None
     """The last verdicts on their way to whoever wrote the programs."""
     told: bool = False
+    wrote: dict[str, Move] = field(default_factory=dict)
+    """The last step whose programs each author wrote."""
     spent: Spent = NOTHING_SPENT
     """What replies about the task had taken when the step began."""
 
 
-def take(play: Play, batch: Batch) -> Batch:
-    """Note that a step has brought programs, which are judged from now on."""
+def take(play: Play, batch: Batch, spent: Spent = NOTHING_SPENT) -> Batch:
+    """Note that a step has brought programs, which are judged from now on, and what it took."""
     assert play.move is not None
-    play.taken.append(Taken(play.move, batch, play.before))
+    play.taken.append(Taken(play.move, batch, play.before, spent))
     return batch
 
 

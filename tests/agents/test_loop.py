@@ -16,6 +16,7 @@ from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import judge_on
 from kernelwright.campaign.history.ledger import conversations_about
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import InputError, ModelError
 from kernelwright.evaluator import Status
@@ -31,7 +32,7 @@ from tests.agents.loopback.example import (
 from tests.agents.loopback.loop import SUBJECT, Shared, calls_of, search, statuses
 from tests.agents.loopback.model import SCENARIOS, ScriptedModel, role_of, whole
 from tests.agents.loopback.partner import NAMES, QUICK
-from tests.agents.loopback.scene import BODY, DONE, TASK, draft, submitted
+from tests.agents.loopback.scene import BODY, DONE, TASK, TYPO, draft, submitted
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response, Script
 from tests.agents.loopback.wire import Calls, Heard, Said
 
@@ -285,6 +286,36 @@ def test_no_prompt_of_a_search_holds_a_closed_check(store: KernelStore) -> None:
     assert program.id in {store.show(e.candidate_id).program.id for e in store.history()}
     assert len(heard) == len(model.asked) >= 3
     assert not [secret for secret in secrets for text in heard if secret in text]
+
+
+PAID: dict[str, tuple[tuple[Said, ...], str]] = {
+    "the last verdict is told": ((submitted(draft(BODY)),), ""),
+    "a refusal": ((LOOK, Said("No.", stop="refused")), ""),
+    "a correction that is none": (
+        (submitted(draft(TYPO)), submitted(draft(f"{TYPO} "))),
+        "I cannot.",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", PAID)
+def test_what_models_charged_for_a_task_stands_in_its_steps_to_the_cent(
+    store: KernelStore, judge: Shared, provider: str, how: str
+) -> None:
+    said, repairs = PAID[how]
+    name = f"{provider}:{NAMES[provider]}"
+    model = ScriptedModel(*said, repairs=repairs)
+    with LoopbackServer(model) as server:
+        search(store, judge, name, server.base_url(provider), candidates=4 if repairs else 2)
+    (campaign,) = store.campaigns()
+    report = report_of(store, campaign)
+    paid = sum(spent.dollars for spent in report.spending if spent.shapes)
+    assert sum(step.here.paid for step in report.steps) == pytest.approx(paid, abs=1e-5)
+    talks = conversations_about(store, TASK.fingerprint)
+    repaired = sum(c.outcome.cost_microdollars for c in calls_of(store)
+                   if c.call.role == "repairer" and c.outcome is not None) / 1e6  # fmt: skip
+    assert bool(repaired) is bool(repairs)
+    assert sum(talk.cost.dollars for talk in talks) + repaired == pytest.approx(paid, abs=1e-5)
 
 
 def test_what_a_model_learnt_is_told_to_the_next_search_of_such_tasks(

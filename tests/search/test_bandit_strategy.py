@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from kernelwright.agents.message import Spent
 from kernelwright.agents.offline import OfflineCoder
 from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.roles.coder import Conclusion
 from kernelwright.agents.roles.text.coder_prompt import NEW_IDEA, Start
-from kernelwright.agents.session.async_bridge import Spent
 from kernelwright.errors import BudgetError, ModelError, UnsupportedError
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
@@ -83,8 +84,8 @@ class Asked:
     def awaits(self, task: Task, model: str = "") -> frozenset[str]:
         return frozenset()
 
-    def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
-        return ""
+    def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
+        return ()
 
     def leave(self, task: Task, reason: str) -> None:
         self.left = reason

@@ -2,10 +2,10 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from kernelwright.agents.message import Purpose
+from kernelwright.agents.message import Purpose, Spent
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.lesson import Lesson
@@ -22,7 +22,7 @@ from kernelwright.agents.roles.text.coder_prompt import (
 )
 from kernelwright.agents.roles.text.feedback import is_gated
 from kernelwright.agents.roles.text.graph_text import graph_page, mlx_page
-from kernelwright.agents.session.async_bridge import AsyncBridge, Spent
+from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.agents.session.session import Advance, Session
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.report import verdict_report
@@ -60,6 +60,17 @@ class CoderOptions:
 
 
 USUAL_OPTIONS = CoderOptions()
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a model says is worth knowing once it has heard its last verdicts."""
+
+    model: str
+    text: str
+    """Empty where it was not reached."""
+    spent: Spent
+    """What telling it took."""
 
 
 @dataclass
@@ -161,14 +172,18 @@ class ModelCoder:
         ]
         return frozenset(p for session in sessions if session for p in session.submitted)
 
-    def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
+    def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
         """Tell the last verdicts, and return what the models say is worth knowing."""
-        said: list[str] = []
+        said: list[Conclusion] = []
         for thread in self._open_threads(task):
             session = thread.open_session
             if session is not None and (session.submitted or not said):
-                said.append(self._concluded(session, task, history))
-        return " ".join(filter(None, said))
+                before, text = self.spent(task), ""
+                # A cap or an outage, which the end of the conversation tells.
+                with suppress(BudgetError, OutageError):
+                    text = self._concluded(session, task, history)
+                said.append(Conclusion(session.model, text, self.spent(task).since(before)))
+        return said
 
     def spent(self, task: Task) -> Spent:
         """Return what all replies about a task took so far, whoever asked."""
@@ -280,8 +295,6 @@ def _proposals(advance: Advance, thread: _Thread, count: int) -> list[Proposal]:
             author=advance.model,
             idea=draft.draft.idea,
             parent=thread.parent if thread.parent != draft.program.id else None,
-            dollars=advance.cost.dollars / len(drafts),
-            seconds=advance.seconds / len(drafts),
             lessons=thread.lessons,
         )
         for draft in drafts

@@ -52,8 +52,6 @@ class ModelRepairer:
             author=answer.model,
             idea=failed.proposal.idea,
             parent=program.id,
-            dollars=answer.cost.dollars,
-            seconds=answer.latency_s,
         )
 
 

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +14,7 @@ from kernelwright.agents.message import (
     Prompt,
     Purpose,
     Shape,
+    Spent,
     TimedReply,
     Turn,
 )
@@ -28,18 +28,6 @@ def silently(sentence: str) -> None:
     """Tell nobody."""
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What replies took."""
-
-    dollars: float = 0.0
-    seconds: float = 0.0
-
-    def since(self, before: "Spent") -> "Spent":
-        """Return what was added."""
-        return Spent(self.dollars - before.dollars, self.seconds - before.seconds)
-
-
 class AsyncBridge:
     """Runs a `ChatModel` on a thread of its own; safe to use from any thread.
 
@@ -47,7 +35,6 @@ class AsyncBridge:
     """
 
     def __init__(self, model: ChatModel, remark: Remark = silently) -> None:
-        self._spent: dict[str, Spent] = {}
         self._model = model
         self._remark = remark
         self._loop = asyncio.new_event_loop()
@@ -86,33 +73,23 @@ class AsyncBridge:
     ) -> Answer[Shape]:
         """Hold a conversation to its end; see `ChatModel.ask`."""
         try:
-            answer = self.submit(prompt, shape, purpose, accept).result()
+            return self.submit(prompt, shape, purpose, accept).result()
         except (ReplyError, OutageError) as e:
             self._remark(str(e))
             raise
-        self._count(purpose, answer.cost.dollars, answer.latency_s)
-        return answer
 
     def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
         """Return a conversation's next turn; see `ChatModel.turn`."""
         speaking = self._model.turn(prompt, purpose)
         try:
-            timed = asyncio.run_coroutine_threadsafe(speaking, self._loop).result()
+            return asyncio.run_coroutine_threadsafe(speaking, self._loop).result()
         except (ReplyError, OutageError) as e:
             self._remark(str(e))
             raise
-        self._count(purpose, timed.cost.dollars, timed.latency_s)
-        return timed
 
     def spent(self, task: str) -> Spent:
-        """Return what all replies about a task took, those on record as when they were new."""
-        return self._spent.get(task, Spent())
-
-    def _count(self, purpose: Purpose, dollars: float, seconds: float) -> None:
-        # One step of a task asks at a time.
-        before = self.spent(purpose.task)
-        after = Spent(before.dollars + dollars, before.seconds + seconds)
-        self._spent[purpose.task] = after
+        """Return what all replies about a task took so far; see `ChatModel.spent`."""
+        return self._model.spent(task)
 
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
         """Return what is on record of a conversation; see `ChatModel.recorded_turns`."""

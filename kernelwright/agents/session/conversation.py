@@ -15,6 +15,7 @@ from kernelwright.agents.message import (
     Purpose,
     Reply,
     Shape,
+    Spent,
     TimedReply,
     Turn,
 )
@@ -61,6 +62,7 @@ class Conversations:
         self._slots = asyncio.Semaphore(concurrency)
         self._gave_up: defaultdict[Purpose, set[str]] = defaultdict(set)
         """Who had no usable reply in a conversation: the others are asked before."""
+        self._spent: dict[str, Spent] = {}
 
     @property
     def name(self) -> str:
@@ -81,7 +83,7 @@ class Conversations:
     ) -> Answer[Shape]:
         """Hold one conversation; see `ChatModel.ask`."""
         return await self._first(
-            lambda exchange: _converse(exchange, prompt, shape, purpose, accept),
+            lambda exchange: self._converse(exchange, prompt, shape, purpose, accept),
             purpose.model,
             gave_up=set(),
         )
@@ -89,7 +91,7 @@ class Conversations:
     async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
         """Return the next turn of a conversation with tools; see `ChatModel.turn`."""
         return await self._first(
-            lambda exchange: _next_turn(exchange, prompt, purpose),
+            lambda exchange: self._next_turn(exchange, prompt, purpose),
             purpose.model,
             gave_up=self._gave_up[purpose],
         )
@@ -124,52 +126,64 @@ class Conversations:
         # What the first choice said matters most, unless a later one may recover.
         raise min(failures, key=_permanence)
 
+    def spent(self, task: str) -> Spent:
+        """Return what all replies about a task took so far; see `ChatModel.spent`."""
+        return self._spent.get(task, Spent())
+
     async def close(self) -> None:
         """Release every exchange."""
         for exchange in self._exchanges:
             await exchange.close()
 
+    async def _next_turn(self, exchange: Exchange, prompt: Prompt, purpose: Purpose) -> TimedReply:
+        timed = await self._reply(exchange, prompt, None, purpose)
+        _check_refusal(exchange, timed.reply)
+        return timed
+
+    async def _converse(
+        self,
+        exchange: Exchange,
+        prompt: Prompt,
+        shape: type[Shape],
+        purpose: Purpose,
+        accept: Acceptance[Shape] | None,
+    ) -> Answer[Shape]:
+        """Ask, and once more with what was wrong when the reply cannot be used."""
+        taken: list[TimedReply] = []
+        problem = ""
+        for _ in range(2):
+            taken.append(await self._reply(exchange, prompt, shape, purpose))
+            reply = taken[-1].reply
+            _check_refusal(exchange, reply)
+            try:
+                record = parse(reply.text, shape, accept)
+            except InvalidReplyError as e:
+                problem = str(e)
+                prompt = prompt.answered(reply.text, correction(reply, problem, shape))
+                continue
+            return Answer(
+                record=record,
+                model=reply.model,
+                cost=sum((t.cost for t in taken), Cost()),
+                latency_s=sum(t.latency_s for t in taken),
+                calls=tuple(t.call_id for t in taken),
+            )
+        raise ReplyError(
+            f"{exchange.name} gave no usable reply, asked twice ({_brief(problem)}); "
+            "try another model."
+        )
+
+    async def _reply(
+        self, exchange: Exchange, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+    ) -> TimedReply:
+        """Return a reply, counted whatever becomes of it."""
+        timed = await exchange.reply(prompt, shape, purpose)
+        self._spent[purpose.task] = self.spent(purpose.task).plus(timed)
+        return timed
+
 
 def _permanence(failure: ModelError | BudgetError) -> int:
     return 0 if isinstance(failure, OutageError) else 1 if isinstance(failure, BudgetError) else 2
-
-
-async def _next_turn(exchange: Exchange, prompt: Prompt, purpose: Purpose) -> TimedReply:
-    timed = await exchange.reply(prompt, None, purpose)
-    _check_refusal(exchange, timed.reply)
-    return timed
-
-
-async def _converse(
-    exchange: Exchange,
-    prompt: Prompt,
-    shape: type[Shape],
-    purpose: Purpose,
-    accept: Acceptance[Shape] | None,
-) -> Answer[Shape]:
-    """Ask, and once more with what was wrong when the reply cannot be used."""
-    taken: list[TimedReply] = []
-    problem = ""
-    for _ in range(2):
-        taken.append(await exchange.reply(prompt, shape, purpose))
-        reply = taken[-1].reply
-        _check_refusal(exchange, reply)
-        try:
-            record = parse(reply.text, shape, accept)
-        except InvalidReplyError as e:
-            problem = str(e)
-            prompt = prompt.answered(reply.text, correction(reply, problem, shape))
-            continue
-        return Answer(
-            record=record,
-            model=reply.model,
-            cost=sum((t.cost for t in taken), Cost()),
-            latency_s=sum(t.latency_s for t in taken),
-            calls=tuple(t.call_id for t in taken),
-        )
-    raise ReplyError(
-        f"{exchange.name} gave no usable reply, asked twice ({_brief(problem)}); try another model."
-    )
 
 
 def _check_refusal(exchange: Exchange, reply: Reply) -> None:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.agents.budget import Cost
 from kernelwright.agents.cap_text import cap_reached
 from kernelwright.agents.message import (
     COLD_CACHE_S,
@@ -42,8 +41,6 @@ class Advance:
 
     submitted: tuple[NamedDraft, ...]
     model: str
-    cost: Cost
-    seconds: float
 
 
 @dataclass
@@ -99,7 +96,6 @@ class Session:
             ModelError: the model cannot be used at all.
         """
         self._tell(verdicts, news)
-        cost, seconds = Cost(), 0.0
         while not self.ended:
             if self._turns >= self.toolbox.caps.turns:
                 most = counted(self.toolbox.caps.turns, "turn")
@@ -112,10 +108,9 @@ class Session:
                 break
             self._turns += 1
             self.was_held, self.model = True, timed.reply.model
-            cost, seconds = cost + timed.cost, seconds + timed.latency_s
             if submitted := self._answered(timed.reply):
-                return Advance(submitted, self.model, cost, seconds)
-        return Advance((), self.model, cost, seconds)
+                return Advance(submitted, self.model)
+        return Advance((), self.model)
 
     def ending(self, reason: str = "", *, is_left: bool = False) -> Ending:
         """Return why the conversation is over, or what keeps it from going on.

@@ -18,13 +18,16 @@ class StepGain(Record):
     """The sum of the logarithms of how many times faster the best became."""
     dollars: float = 0.0
     """What models charged, and the machine's time at the price that the bandit gives it."""
+    paid: float = 0.0
+    """What models charged."""
 
     def with_one(self, step: FamilyStep) -> "StepGain":
-        """Return the sum with one try more."""
+        """Return the sum with one step more."""
         return StepGain(
-            tries=self.tries + 1,
+            tries=self.tries + step.credited.tries,
             gain=self.gain + step.credited.gain,
             dollars=self.dollars + step.credited.dollars,
+            paid=self.paid + step.credited.paid,
         )
 
     @property

@@ -149,7 +149,8 @@ def test_the_last_verdict_is_told_and_what_was_learnt_comes_back(provider: str) 
         writer = coder(board)
         writer.write(TASK, DEVICE, (), count=1)
         assert writer.awaits(TASK)
-        assert writer.conclude(TASK, (racing(),)) == "A barrier was missing."
+        (said,) = writer.conclude(TASK, (racing(),))
+        assert said.text == "A barrier was missing."
         assert not writer.awaits(TASK)
     assert (
         "threadgroup race" in server.requests[1].messages[-1][1]

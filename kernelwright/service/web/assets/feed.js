@@ -55,7 +55,7 @@ function words(kind, told) {
     case "TaskEnded": return [el("a", { href: `#/task/${String(told.task_id).slice(0, 16)}` }, "Task"), ` ended: ${told.reason}`];
     case "ConversationEnded": return [`The ${told.purpose?.role ?? "model"}'s conversation ended after ${format.many(told.turns ?? 0, "turn")}`, el("span", { cls: "under" }, `${told.model}: ${told.reason}`)];
     case "ReplyAwaited": return ["A reply comes with its batch", el("span", { cls: "under" }, told.place)];
-    case "StepCredited": return `The step “${told.credited?.step}” gained ${told.credited?.gain ? `${(100 * told.credited.gain).toFixed(1)} %` : "nothing"}`;
+    case "StepCredited": return told.credited?.tries === 0 ? `After the step “${told.credited?.step}” its author was told the last verdict` : `The step “${told.credited?.step}” gained ${told.credited?.gain ? `${(100 * told.credited.gain).toFixed(1)} %` : "nothing"}`;
     case "StepsRemembered": return recalled(told, "step");
     case "LessonsTold": return recalled(told, "lesson");
     case "SchedulesRecalled": return recalled(told, "schedule");
