@@ -61,6 +61,8 @@ class Turn(Record):
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     """Answers to all calls of the turn before, in their order."""
+    told: tuple[ToolResult, ...] = ()
+    """The answers that `text` begins with, where the model wrote its calls as text."""
     reasoning: str = ""
     """What the provider shows of the model's thinking; for people, no verdict rests on it."""
     native: str = ""

@@ -12,6 +12,7 @@ from kernelwright.agents.message import Acceptance, Shape, ToolCall, whole_chara
 from kernelwright.validation import reason_of
 
 _FENCE = re.compile(r"```[\w.+-]*[ \t]*\r?\n(.*?)(?:\r?\n[ \t]*```|\Z)", re.DOTALL)
+_EMPTY_FENCE = re.compile(r"```[\w.+-]*\s*```")
 # A thought ends before the next one: else many that never end take quadratic time.
 _THOUGHT = re.compile(r"<think(?:ing)?>(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
 _THOUGHT_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
@@ -102,15 +103,26 @@ def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
     models are trained on and their servers ought to have read: `name` with `arguments` or
     `parameters`, in `function` or in a list, too. What is written twice is one call.
     """
-    found = [
-        [call for piece in pieces for call in _calls_in_piece(piece)] for pieces in _cuts(text)
-    ]
-    # The whole text, its fences and its objects are cuts of the same calls.
-    fullest = max(found, key=len)
+    found = [call for calls in _calls_by_piece(text).values() for call in calls]
     return tuple(
         ToolCall(id=f"text_{place}", name=name, arguments=arguments)
-        for place, (name, arguments) in enumerate(dict.fromkeys(fullest))
+        for place, (name, arguments) in enumerate(dict.fromkeys(found))
     )
+
+
+def without_calls(text: str) -> str:
+    """Return what a model has written around the tool calls in its text."""
+    for piece, calls in _calls_by_piece(text).items():
+        if calls:
+            text = text.replace(piece, "")
+    return _EMPTY_FENCE.sub("", text).strip()
+
+
+def _calls_by_piece(text: str) -> dict[str, list[tuple[str, str]]]:
+    """Return names and arguments by the piece of the text that they stand in."""
+    # The whole text, its fences and its objects are cuts of the same calls.
+    found = ({piece: _calls_in_piece(piece) for piece in pieces} for pieces in _cuts(text))
+    return max(found, key=lambda calls: sum(map(len, calls.values())))
 
 
 def _calls_in_piece(text: str) -> list[tuple[str, str]]:

@@ -201,7 +201,7 @@ class Session:
 
     def _run(self, calls: Sequence[ToolCall]) -> list[Ran]:
         turn = self._recorded_turn()
-        known: Sequence[ToolResult | None] = turn.results if turn is not None else ()
+        known: Sequence[ToolResult | None] = () if turn is None else turn.results or turn.told
         if len(known) != len(calls):
             known = [None] * len(calls)
         return [self.toolbox.run(call, answer) for call, answer in zip(calls, known, strict=True)]
@@ -218,7 +218,8 @@ class Session:
         if is_text:
             # The model wrote its calls as text: they are answered as text.
             told = [result.text for result in results]
-            turn = Turn(speaker="user", text="\n\n".join(filter(None, (*told, text))) or _NUDGE)
+            said = "\n\n".join(filter(None, (*told, text))) or _NUDGE
+            turn = Turn(speaker="user", text=said, told=tuple(results))
         else:
             turn = Turn(speaker="user", results=tuple(results), text=text)
         self.prompt = self.prompt.followed_by(turn)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.message import Prompt, Purpose, ToolCall, Turn, Usage
 from kernelwright.agents.session.ledger import RecordedCall, turns_of
+from kernelwright.agents.session.parse import tool_calls_in, without_calls
 from kernelwright.metal.diagnostic import Record
 from kernelwright.plural import counted
 
@@ -135,12 +136,23 @@ def _transcript(number: int, calls: list[RecordedCall], ending: Ending | None) -
         number=number,
         model=", then ".join(_models(calls)),
         opening=calls[0].call.prompt.model_copy(update={"turns": ()}),
-        turns=turns,
+        turns=tuple(map(_told_apart, turns)),
         usage=total,
         known=sum((recorded.cost for recorded in calls if recorded.bill_is_known), Cost()),
         cost=sum((recorded.cost for recorded in calls), Cost()),
         ended="" if ending is None else ending.reason,
     )
+
+
+def _told_apart(turn: Turn) -> Turn:
+    """Return a turn with the calls or answers that its text holds beside the rest of the text."""
+    if turn.speaker == "assistant" and not turn.calls and (calls := tool_calls_in(turn.text)):
+        return turn.model_copy(update={"text": without_calls(turn.text), "calls": calls})
+    if not turn.told:
+        return turn
+    beginning = "\n\n".join(result.text for result in turn.told)
+    rest = turn.text.removeprefix(beginning).strip()
+    return turn.model_copy(update={"text": rest, "results": turn.told, "told": ()})
 
 
 def _models(calls: Sequence[RecordedCall]) -> Iterable[str]:

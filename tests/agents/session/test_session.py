@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 
@@ -452,19 +452,46 @@ def test_a_fallback_goes_on_with_the_conversation_in_its_own_format(judge: Share
     assert messages[2]["tool_calls"][0]["function"]["name"] == "check"
 
 
-def test_a_server_without_tools_gets_the_protocol_as_text(wire: str, judge: Shared) -> None:
-    call = SUBMIT_FIRST
-    written = [checked(draft(BODY)), call]
+def without_tools(*written: Calls) -> Callable[[Heard], Response]:
+    """A server that refuses tools, with a model that writes its calls as text."""
     texts = [json.dumps({"tool": c.name, "arguments": json.loads(c.arguments)}) for c in written]
-    queue = [Said(f"```json\n{text}\n```", style="text") for text in texts]
+    queue = [Said(f"Well.\n```json\n{text}\n```", style="text") for text in texts]
 
     def script(request: Heard) -> Response:
         if request.tools:
             return Refused(400, "tools are not supported by this model")
         return queue.pop(0)
 
-    with LoopbackServer(script) as server:
+    return script
+
+
+def test_a_server_without_tools_gets_the_protocol_as_text(wire: str, judge: Shared) -> None:
+    with LoopbackServer(without_tools(checked(draft(BODY)), SUBMIT_FIRST)) as server:
         with AsyncBridge(Partner(server, wire).open()) as bridge:
             (proposal,) = ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
         assert "How to use a tool here" in server.requests[1].system
     assert proposal.idea == "One element a thread."
+
+
+def test_calls_as_text_read_like_any_other_and_are_not_carried_out_twice(
+    wire: str, judge: Shared
+) -> None:
+    wrong = Calls.of("show", what="nothing of that name", from_line=1)
+    written = (checked(draft(BODY)), wrong, SUBMIT_FIRST)
+    with LoopbackServer(without_tools(*written)) as server:
+        partner = Partner(server, wire)
+        with AsyncBridge(partner.open()) as bridge:
+            ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+        recorded = partner.ledger.calls()
+        again = Partner(server, wire, ledger=MemoryLedger(recorded))
+        with AsyncBridge(again.open()) as bridge:
+            (proposal,) = ModelCoder(bridge, Forbidden(judge)).write(TASK, DEVICE, (), count=1)
+    assert proposal.idea == "One element a thread."
+    (held,) = transcripts(recorded)
+    lines = [line.strip() for line in transcript_lines(held)]
+    assert "→ check: One element a thread." in lines
+    assert "out[i] = x[i] * 2.0f + 1.0f;" in lines
+    assert lines.count("Well.") == len(written)
+    assert [line.split()[0] for line in lines if line.startswith(("✓ d1", "✗ there is no program"))
+            ] == ["✓", "✗"]  # fmt: skip
+    assert not [line for line in lines if line.startswith(("```json", '{"tool"'))]
