@@ -5,7 +5,6 @@ Each command imports what it alone needs: `best` answers before the others' modu
 
 import re
 import sys
-from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,7 +20,6 @@ from kernelwright.service.option import ChipOption, JsonOption, LimitOption, Sto
 from kernelwright.service.printable import printable
 
 if TYPE_CHECKING:
-    from kernelwright.agents.session.transcript import Transcript
     from kernelwright.store import KernelStore
 
 _SHAPE = re.compile(r"(?=.*\d)[\w\s,\[\]]+")
@@ -113,7 +111,7 @@ def show(
 
     with KernelStore(store, must_exist=True) as opened:
         if conversation:
-            _print_conversations(opened, _conversations(opened, candidate), as_json=json)
+            _print_conversations(opened, candidate, as_json=json)
             return
         detail = opened.show(candidate)
         spent = opened.dialogue.spending().get(detail.candidate.task.id)
@@ -129,29 +127,24 @@ def show(
         print_candidate(console(), detail, gain, spent)
 
 
-def _conversations(store: "KernelStore", prefix: str) -> tuple["Transcript", ...]:
-    """Return those about a candidate's task; a task without a candidate is found by its campaign.
+def _print_conversations(store: "KernelStore", prefix: str, *, as_json: bool) -> None:
+    """Print those about a candidate's task; of one without a candidate, by its campaign.
 
     Raises:
         InputError: neither a candidate's id nor a campaign's begins with `prefix`.
     """
-    from kernelwright.campaign.history.ledger import conversations_about, conversations_in
-
-    try:
-        candidate = store.show(prefix).candidate
-    except InputError as no_candidate:
-        try:
-            return conversations_in(store, prefix)
-        except InputError:
-            raise no_candidate from None
-    return conversations_about(store, candidate.task.id)
-
-
-def _print_conversations(
-    store: "KernelStore", held: Sequence["Transcript"], *, as_json: bool
-) -> None:
     from kernelwright.agents.session.transcript import transcript_lines
+    from kernelwright.campaign.history.ledger import conversations_about, conversations_in
+    from kernelwright.store import CandidateDetail
 
+    found = store.candidate_or_campaign(prefix)
+    if isinstance(found, CandidateDetail):
+        held = conversations_about(store, found.candidate.task.id)
+        wrote = found.candidate
+        about = f"{wrote.task.name}, the task of {wrote.id[:8]} by {wrote.author}"
+    else:
+        held = conversations_in(store, found.id)
+        about = f"a task of the campaign {found.id[:8]}"
     if as_json:
         print_json(held)
     else:
@@ -161,8 +154,8 @@ def _print_conversations(
                 summary = store.browse.task(task)
                 lines += [f"# {summary.name} {summary.shapes}", ""]
             lines += [line for talk in talks for line in (*transcript_lines(talk), "")]
-        text = "\n".join(lines) if lines else "No model held a conversation there."
-        typer.echo(printable(text))
+        none = f"No model held a conversation about {about}: search with --model to have one."
+        typer.echo(printable("\n".join(lines) or none))
     if not held:
         raise typer.Exit(FAILED)
 

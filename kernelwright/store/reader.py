@@ -157,6 +157,18 @@ class StoreReader:
         with self._read() as session:
             return candidate_queries.detail(session, prefixes.resolve_candidate(session, prefix))
 
+    def candidate_or_campaign(self, prefix: str) -> CandidateDetail | Campaign:
+        """Return the one candidate whose id begins with `prefix`, or else the one campaign.
+
+        Raises:
+            InputError: none or several do.
+        """
+        with self._read() as session:
+            noun, found = prefixes.resolve_candidate_or_campaign(session, prefix)
+            if noun == "candidate":
+                return candidate_queries.detail(session, found)
+            return campaign_queries.campaign(session, found)
+
     def history(
         self,
         *,

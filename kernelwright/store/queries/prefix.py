@@ -1,6 +1,7 @@
 """Finds the one candidate, campaign or task whose id begins with what a person typed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -13,6 +14,7 @@ from kernelwright.store.schema import (
 )
 
 SHORTEST_PREFIX = 4
+Noun = Literal["candidate", "campaign", "task"]
 
 
 def resolve_candidate(session: Session, prefix: str) -> str:
@@ -21,14 +23,24 @@ def resolve_candidate(session: Session, prefix: str) -> str:
     Raises:
         InputError: none or several do, or the prefix is too short to mean one.
     """
-    return _resolve(session, CandidateRow, "candidate", prefix)
+    return _resolve(session, ("candidate",), prefix)[1]
 
 
 def resolve_campaign(session: Session, prefix: str) -> str:
     """Find the one campaign whose id begins with `prefix`."""
-    return _resolve(session, CampaignRow, "campaign", prefix)
+    return _resolve(session, ("campaign",), prefix)[1]
 
 
+def resolve_candidate_or_campaign(session: Session, prefix: str) -> tuple[Noun, str]:
+    """Find the one candidate whose id begins with `prefix`, or else the one campaign."""
+    return _resolve(session, ("candidate", "campaign"), prefix)
+
+
+_TABLES: Mapping[Noun, type[CandidateRow] | type[CampaignRow] | type[TaskRow]] = {
+    "candidate": CandidateRow,
+    "campaign": CampaignRow,
+    "task": TaskRow,
+}
 _LISTINGS = {
     "candidate": "`kernelwright best` or `kernelwright history`",
     "campaign": "`kernelwright campaign status`",
@@ -39,30 +51,28 @@ _LISTINGS = {
 
 def resolve_task(session: Session, prefix: str) -> str:
     """Find the one task whose fingerprint begins with `prefix`."""
-    return _resolve(session, TaskRow, "task", prefix)
+    return _resolve(session, ("task",), prefix)[1]
 
 
-def _resolve(
-    session: Session,
-    table: type[CandidateRow] | type[CampaignRow] | type[TaskRow],
-    noun: str,
-    prefix: str,
-) -> str:
+def _resolve(session: Session, nouns: Sequence[Noun], prefix: str) -> tuple[Noun, str]:
+    noun, listings = " or ".join(nouns), " or ".join(_LISTINGS[n] for n in nouns)
     if len(prefix) < SHORTEST_PREFIX or not set(prefix.lower()) <= set("0123456789abcdef"):
         raise InputError(
             f"expected at least {SHORTEST_PREFIX} hexadecimal digits of a {noun}'s id, "
-            f"found {prefix!r}; look them up with {_LISTINGS[noun]}."
+            f"found {prefix!r}; look them up with {listings}."
         )
     wanted = prefix.lower()
-    # A range, not LIKE, so that every database uses the primary key's index.
-    query = select(table.id).where(table.id >= wanted, table.id < wanted + "g").limit(6)
-    found: Sequence[str] = session.scalars(query).all()
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise InputError(
-            f"no {noun} in the store has an id that begins with {prefix!r}; "
-            f"look them up with {_LISTINGS[noun]}."
-        )
-    listed = ", ".join(id_[: len(wanted) + 4] for id_ in found[:5])
-    raise InputError(f"{prefix!r} begins several ids ({listed}); give more digits.")
+    for one in nouns:
+        table = _TABLES[one]
+        # A range, not LIKE, so that every database uses the primary key's index.
+        query = select(table.id).where(table.id >= wanted, table.id < wanted + "g").limit(6)
+        found: Sequence[str] = session.scalars(query).all()
+        if len(found) == 1:
+            return one, found[0]
+        if found:
+            listed = ", ".join(id_[: len(wanted) + 4] for id_ in found[:5])
+            raise InputError(f"{prefix!r} begins several ids ({listed}); give more digits.")
+    raise InputError(
+        f"no {noun} in the store has an id that begins with {prefix!r}; "
+        f"look them up with {listings}."
+    )

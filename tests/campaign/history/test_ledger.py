@@ -1,5 +1,6 @@
 """A campaign is replayed from all of its runs, whichever of them is named."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from kernelwright.agents.session.ledger import Call, Outcome
 from kernelwright.agents.session.transcript import transcript_lines
 from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay, conversations_about
+from kernelwright.errors import InputError
 from kernelwright.service.commands import app
 from kernelwright.store import Campaign, KernelStore
 from tests.campaign.scripted import INFO
-from tests.store.conftest import task_of
+from tests.store.conftest import new_trial, program_of, task_of
 
 
 @pytest.mark.parametrize("named", [0, 1, 2])
@@ -100,6 +102,24 @@ def _kept(store: KernelStore, shape: tuple[int, int]) -> str:
 
 def _heads(lines: list[str], mark: str) -> list[str]:
     return [line for line in lines if line.startswith(mark)]
+
+
+def test_where_no_model_was_asked_the_reason_is_told_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = str(tmp_path / "kernels.db")
+    with KernelStore(url) as store:
+        run = _run(store, None)
+        kept = store.add_trial(new_trial(run, task_of((4, 8)), program_of("x"))).candidate_id
+        shown = {
+            kept: f"no model held a conversation about .*, the task of {kept[:8]} by offline: ",
+            run.id: f"no model held a conversation about a task of the campaign {run.id[:8]}: ",
+        }
+    for named, said in shown.items():
+        assert app(["show", named[:8], "--conversation", "--store", url], standalone_mode=False)
+        assert re.match(f"{said}search with --model", capsys.readouterr().out.lower())
+    with pytest.raises(InputError, match=r"no candidate or campaign .* begins with 'abcd'"):
+        app(["show", "abcd", "--conversation", "--store", url], standalone_mode=False)
 
 
 def test_a_conversation_names_everybody_who_answered(tmp_path: Path) -> None:
