@@ -180,6 +180,7 @@ class GatheredResponse:
     def __init__(self, limits: Limits) -> None:
         self._room = Text(limits.reply_bytes)
         self._response: Response | None = None
+        self._items: dict[int, ResponseOutputItem] = {}
         self._has_begun = False
 
     def take(self, response: Response) -> None:
@@ -200,6 +201,8 @@ class GatheredResponse:
             raise _fault_of(event.response)
         if event.type in ("response.completed", "response.incomplete"):
             self.take(event.response)
+        elif event.type == "response.output_item.done":
+            self._items[event.output_index] = event.item
         elif event.type == "error":
             raise Fault(FaultKind.DROPPED, event.message)
         elif event.type in (
@@ -221,14 +224,16 @@ class GatheredResponse:
             if not self._has_begun:
                 raise Fault(FaultKind.UNREADABLE, EMPTY)
             raise Fault(FaultKind.DROPPED, CUT_SHORT)
-        called = [item for item in response.output if item.type == "function_call"]
+        # Some servers leave out of the end what came as events before it.
+        output = response.output or [item for _, item in sorted(self._items.items())]
+        called = [item for item in output if item.type == "function_call"]
         for item, id_ in zip(called, unique_ids(item.call_id for item in called), strict=True):
             item.call_id = id_
         calls = tuple(
             ToolCall(id=item.call_id, name=item.name, arguments=item.arguments or "{}")
             for item in called
         )
-        text, refusal = response.output_text, _refusal(response.output)
+        text, refusal = _text(output), _refusal(output)
         if is_record:
             text = "".join(call.arguments for call in calls) or text
             calls = ()
@@ -236,8 +241,8 @@ class GatheredResponse:
         return Reply(
             text=refusal or text,
             calls=calls,
-            reasoning=_reasoning_text(response.output),
-            native="" if is_record or stop != "done" else _native(response.output),
+            reasoning=_reasoning_text(output),
+            native="" if is_record or stop != "done" else _native(output),
             native_format=FORMAT,
             stop=stop,
             usage=_usage(response.usage),
@@ -262,6 +267,16 @@ def _stop(response: Response, refusal: str) -> Stop:
         return "done"
     details = response.incomplete_details
     return "refused" if details and details.reason == "content_filter" else "truncated"
+
+
+def _text(output: list[ResponseOutputItem]) -> str:
+    return "".join(
+        part.text or ""
+        for item in output
+        if item.type == "message"
+        for part in item.content
+        if part.type == "output_text"
+    )
 
 
 def _refusal(output: list[ResponseOutputItem]) -> str:

@@ -49,8 +49,8 @@ OVERHEAD_TOKENS = 1024
 _OUTPUT_SHARES = (1, 2, 4)
 """Of the usual limit: what a reply may have where the caps leave less; a quarter holds an edit."""
 _MOST_CONCESSIONS = 8
-_MOST_OVERLONG = 2
-"""Replies without an end in a row; each counts at its worst, and the next is seldom another."""
+_MOST_OF_A_KIND = {FaultKind.TOO_LONG: 2, FaultKind.UNREADABLE: 3, FaultKind.EMPTY: 3}
+"""Replies of no use to one request: each is paid for, and the next is seldom another."""
 _LONGEST_QUEUE_S = 0.05
 
 
@@ -179,20 +179,20 @@ class LiveExchange:
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(lambda e: isinstance(e, Fault) and e.is_retryable),
             wait=self._wait_s,
-            stop=self._is_tried_enough,
+            stop=partial(self._is_tried_enough, Counter()),
             sleep=self.sleep,
             reraise=True,
         )
         taken: TimedReply = await retrying(self._conceding, call, asked)
         return taken
 
-    def _is_tried_enough(self, state: tenacity.RetryCallState) -> bool:
-        fault = _fault_in(state)
-        is_overlong = fault is not None and fault.kind is FaultKind.TOO_LONG
-        most = (
-            min(_MOST_OVERLONG, self.patience.attempts) if is_overlong else self.patience.attempts
-        )
-        return state.attempt_number >= most
+    def _is_tried_enough(self, seen: Counter[FaultKind], state: tenacity.RetryCallState) -> bool:
+        """Count the fault of an attempt among those `seen`; say whether it was the last one."""
+        if (fault := _fault_in(state)) is not None:
+            seen[fault.kind] += 1
+            if seen[fault.kind] >= _MOST_OF_A_KIND.get(fault.kind, self.patience.attempts):
+                return True
+        return state.attempt_number >= self.patience.attempts
 
     def _wait_s(self, state: tenacity.RetryCallState) -> float:
         """What the server asked for, else a randomised back-off."""
@@ -334,9 +334,7 @@ def _fault_in(state: tenacity.RetryCallState) -> Fault | None:
     return error if isinstance(error, Fault) else None
 
 
-_OF_THE_PROMPT = frozenset(
-    {FaultKind.CONTEXT_OVERFLOW, FaultKind.REFUSED_PROMPT, FaultKind.TOO_LONG}
-)
+_OF_THE_PROMPT = frozenset({FaultKind.CONTEXT_OVERFLOW, FaultKind.REFUSED_PROMPT, *_MOST_OF_A_KIND})
 """What another prompt may fare better with: no reason to end a night, or to leave models alone."""
 
 

@@ -190,6 +190,10 @@ def _responses(
             logprobs=[],
             sequence_number=number + 1,
         )
+    for place, item in enumerate(output):
+        yield _event(
+            "response.output_item.done", item=item, output_index=place, sequence_number=9000 + place
+        )
     usage = said.usage or {
         "input_tokens": bill.input_tokens,
         "input_tokens_details": {"cached_tokens": bill.cached_tokens, "cache_write_tokens": 0},

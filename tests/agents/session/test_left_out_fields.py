@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.providers.fault import ReplyError
 from kernelwright.agents.session import Answer, Patience
 from tests.agents.loopback.events import events
 from tests.agents.loopback.partner import QUICK, Partner, Verse
@@ -79,6 +79,7 @@ def test_a_reply_without_usage_is_read_once_and_booked_by_bytes(
     [
         ("anthropic", ("delta", "stop_reason")),
         ("openai-responses", ("response", "output", "summary")),
+        ("openai-responses", ("response", "output")),
     ],
 )
 def test_a_reply_without_what_adds_nothing_is_read(wire: str, path: tuple[str, ...]) -> None:
@@ -91,5 +92,5 @@ def test_a_reply_without_what_adds_nothing_is_read(wire: str, path: tuple[str, .
 def test_a_piece_without_what_it_needs_is_told(field: str) -> None:
     with LoopbackServer(without(field, of='"content_block_delta"')) as server:
         partner = Partner(server, "anthropic", settings=TWICE)
-        with pytest.raises(OutageError, match="an event of another shape"):
+        with pytest.raises(ReplyError, match="an event of another shape"):
             partner.ask()

@@ -6,17 +6,19 @@ from itertools import chain, repeat
 import pytest
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.providers.fault import OutageError, ReplyError
 from kernelwright.agents.roles.coder import ModelCoder
 from kernelwright.agents.session import AsyncBridge, Patience
+from kernelwright.agents.session.transcript import Ending
 from kernelwright.errors import ModelError
 from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
 from tests.agents.loopback.partner import QUICK, Partner
 from tests.agents.loopback.scene import DEVICE, DONE, TASK
-from tests.agents.loopback.server import LoopbackServer, Raw, Refused
-from tests.agents.loopback.wire import Said
+from tests.agents.loopback.server import LoopbackServer, Raw, Refused, Response
+from tests.agents.loopback.wire import Calls, Said
 
+LOOK = Said(calls=(Calls.of("show", what="graph", from_line=1),))
 TWICE = QUICK.model_copy(update={"patience": Patience(attempts=2, first_wait_s=0.001)})
 PAGE = b"<!DOCTYPE html><html><script>alert(1)</script>Please log in</html>"
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
@@ -68,8 +70,37 @@ def test_what_is_no_reply_is_told_with_what_to_do(wire: str, name: str) -> None:
     error, requests = failure(wire, response)
     assert found in str(error)
     assert advice in str(error)
-    assert isinstance(error, OutageError)
+    is_paid_for = response.status == 200 and "html" not in response.content_type
+    assert isinstance(error, ReplyError if is_paid_for else OutageError)
     assert requests == 2
+
+
+NO_JSON, _, _ = UNUSABLE["an event that is no JSON"]
+PAID_FOR: dict[str, Response] = {"unreadable": NO_JSON, "empty": Said("", style="text")}
+
+
+@pytest.mark.parametrize("name", PAID_FOR)
+def test_what_is_paid_for_and_of_no_use_is_asked_for_seldom_and_ends_a_conversation(
+    wire: str, judge: Shared, name: str
+) -> None:
+    script = chain([LOOK], repeat(PAID_FOR[name]))
+    endings: list[Ending] = []
+    with LoopbackServer(lambda _: next(script)) as server:
+        with AsyncBridge(Partner(server, wire).open()) as bridge:
+            coder = ModelCoder(bridge, Bench(judge), on_end=endings.append)
+            assert not coder.write(TASK, DEVICE, (), count=1)
+        assert len(server.requests) == 1 + 3
+    (ending,) = endings
+    assert ending.is_final
+    assert "replies" in ending.reason or "no reply that can be read" in ending.reason
+
+
+def test_other_faults_between_do_not_count_as_unreadable(wire: str) -> None:
+    verse = Said('{"line": "waves", "times": 3}')
+    busy = Refused(503, "busy")
+    script = iter([busy, busy, NO_JSON, busy, NO_JSON, verse])
+    with LoopbackServer(lambda _: next(script)) as server:
+        assert Partner(server, wire).ask().record.times == 3
 
 
 def test_a_password_in_the_base_url_is_not_told(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,5 +181,5 @@ def test_a_conversation_goes_on_after_an_empty_reply(wire: str, judge: Shared) -
 def test_nothing_but_empty_replies_is_a_sentence(wire: str) -> None:
     error, requests = failure(wire, Said("", style="text"))
     assert "nothing but empty replies" in str(error)
-    assert isinstance(error, OutageError)
+    assert isinstance(error, ReplyError)
     assert requests == 2
