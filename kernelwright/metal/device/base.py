@@ -165,6 +165,19 @@ class BufferTraffic(Record):
     unique_sectors_written: int = 0
 
 
+class LineCost(Record):
+    """What one line of a kernel's text cost in a launch."""
+
+    file: str
+    """`source` or `header`."""
+    line: int
+    sectors: tuple[tuple[str, int], ...] = ()
+    """32-byte sectors that it reads or writes, by buffer."""
+    bank_conflicts: int = 0
+    operations: int = 0
+    """Float, special and integer ones."""
+
+
 class Counters(Record):
     """What one launch cost, summed over its threads."""
 
@@ -204,3 +217,5 @@ class Counters(Record):
     """Share of the lanes issued that took part, weighted by operations."""
     group_imbalance: float = 1.0
     """What the largest counted threadgroup computes or moves, over their mean."""
+    lines: tuple[LineCost, ...] = ()
+    """The few that take most, the dearest first."""

@@ -151,10 +151,13 @@ def _moved(count: int, verb: str, sectors: int) -> str:
     return f"{count} bytes {verb} in {sectors} sectors of {_SECTOR_BYTES}{waste}"
 
 
+def name_of(counters: Counters) -> str:
+    """Return a kernel's own name: MLX adds a hash to it."""
+    return _HASH.sub("", counters.kernel)
+
+
 def _counts(counters: Counters) -> Iterable[str]:
-    # MLX adds a hash to the names of kernels.
-    name = _HASH.sub("", counters.kernel)
-    yield f"{name}: {counters.threads} threads in {counters.threadgroups} groups."
+    yield f"{name_of(counters)}: {counters.threads} threads in {counters.threadgroups} groups."
     for buffer in counters.buffers:
         parts = [
             _moved(buffer.bytes_read, "read", buffer.sectors_read),

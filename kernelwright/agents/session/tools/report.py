@@ -2,15 +2,23 @@
 
 from collections.abc import Iterator
 
-from kernelwright.agents.roles.text.feedback import diagnosis, is_gated, profile, speed_of
+from kernelwright.agents.roles.text.feedback import (
+    diagnosis,
+    is_gated,
+    name_of,
+    profile,
+    speed_of,
+)
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation
-from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.base import Counters, DeviceInfo, LineCost
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.perf import ChipProfile, find_profile, predict
 
 LONGEST = 6000
+_MOST_LINES = 4
+_LEAST_SHARE = 0.05
 
 
 def check_report(evaluation: Evaluation, program: Program) -> str:
@@ -25,10 +33,38 @@ def measure_report(evaluation: Evaluation, program: Program, device: DeviceInfo)
     """Say where the time of a correct program goes."""
     if not evaluation.is_correct:
         return check_report(evaluation, program)
-    lines = [profile(evaluation), *_parts(evaluation, device)]
+    lines = [profile(evaluation), *_parts(evaluation, device), *_lines(evaluation, program)]
     if evaluation.measured_us is not None:
         lines.insert(0, f"Measured: {evaluation.measured_us:.3g} us a launch.")
     return "\n".join(lines)[:LONGEST]
+
+
+def _lines(evaluation: Evaluation, program: Program) -> Iterator[str]:
+    """Say which lines of the text take most of what is counted."""
+    texts = {kernel.name: kernel for kernel in program.kernels}
+    for counters in evaluation.counters:
+        kernel = texts.get(name_of(counters))
+        if kernel is None or not counters.lines:
+            continue
+        yield f"The lines of {kernel.name} that take most:"
+        for cost in counters.lines[:_MOST_LINES]:
+            text = (kernel.header if cost.file == "header" else kernel.source).splitlines()
+            if cost.line <= len(text):
+                told = ", ".join(_shares(cost, counters))
+                yield f"  {cost.file}:{cost.line}: {told}\n      {text[cost.line - 1].strip()}"
+
+
+def _shares(cost: LineCost, counters: Counters) -> Iterator[str]:
+    moved = sum(buffer.sectors_read + buffer.sectors_written for buffer in counters.buffers)
+    own = sum(count for _, count in cost.sectors)
+    if own:
+        arrays = ", ".join(f"{count} of {name}" for name, count in cost.sectors)
+        yield f"{own / moved:.0%} of the sectors ({arrays})"
+    if cost.bank_conflicts:
+        yield f"{cost.bank_conflicts / counters.bank_conflicts:.0%} of the bank conflicts"
+    computed = counters.float_operations + counters.special_operations + counters.integer_operations
+    if cost.operations >= computed * _LEAST_SHARE:
+        yield f"{cost.operations / computed:.0%} of the operations"
 
 
 def verdict_report(evaluation: Evaluation, program: Program) -> str:

@@ -49,7 +49,7 @@ class TunableValue(Draft):
 
 
 class Measure(Draft):
-    """Say where the time of a checked draft goes: parts in microseconds, traffic by array."""
+    """Say where the time of a checked draft goes: parts in microseconds, traffic by array, line."""
 
     draft: str
     """Name of a draft that is right, such as d1."""

@@ -381,8 +381,21 @@ def prelude_text(prelude: Prelude) -> str:
     """Return what stands before a unit's text, which is compiled ahead of it."""
     text = '#include "kw/prelude.h"\n'
     if prelude == "metal":
-        return text
+        return _placed_where_called(text)
     utils = Mirror(mlx_folders()).include("mlx/backend/metal/kernels/utils.h")
     if utils is None:
         raise DeviceError("MLX's Metal headers are missing; reinstall the package mlx.")
-    return f'{text}#include "{utils}"\n'
+    return _placed_where_called(f'{text}#include "{utils}"\n')
+
+
+def _placed_where_called(text: str) -> str:
+    """Give what a counting build makes of library functions the lines that call them."""
+    apply = "__attribute__((nodebug)), apply_to = hasType(functionType)"
+    return f"""\
+#ifdef KW_COUNT
+#pragma clang attribute push ({apply})
+#endif
+{text}#ifdef KW_COUNT
+#pragma clang attribute pop
+#endif
+"""

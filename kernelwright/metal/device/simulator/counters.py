@@ -1,13 +1,15 @@
 """From the runtime's sums to the counters of a launch."""
 
 import ctypes
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
 from kernelwright.errors import DeviceError
-from kernelwright.metal.device.base import BufferTraffic, Counters
-from kernelwright.metal.device.simulator.listing import Mix, read_mixes
+from kernelwright.metal.device.base import BufferTraffic, Counters, LineCost
+from kernelwright.metal.device.simulator.line_table import Place, read_line_table
+from kernelwright.metal.device.simulator.listing import Listing, Mix, read_listing
 from kernelwright.metal.device.simulator.record import Buffer
 
 _MOST_BUFFERS = 64
@@ -15,6 +17,14 @@ _FLOAT, _SPECIAL, _INTEGER, _MATRIX, _ATOMIC, _QUICK, _TENSOR = range(7)
 _FLOPS_OF_A_MATRIX_OPERATION = 8 * 8 * 8 * 2
 _SIMD_WIDTH = 32
 _SECTOR_BYTES = 32
+SITES = 2048
+"""`SITES` of meter.h."""
+_TEXTS = ("source", "header")
+_MOST_LINES = 6
+_LEAST_SHARE = 0.05
+"""Of the sectors, conflicts or operations, below which a line is not worth a look."""
+Line = tuple[str, int]
+"""A file and a line's number in it."""
 
 
 class BufferTally(ctypes.Structure):
@@ -55,6 +65,12 @@ class Tally(ctypes.Structure):
     )
 
 
+class SiteTally(ctypes.Structure):
+    """`SiteTally` of meter.h."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("key", "sectors", "bank_conflicts"))
+
+
 class BlockTally(ctypes.Structure):
     """`BlockTally` of meter.h."""
 
@@ -69,6 +85,7 @@ def read_counters(
     buffers: Sequence[Buffer],
     tally: Tally,
     blocks: Sequence[BlockTally],
+    sites: Sequence[SiteTally],
 ) -> Counters:
     """Return what a launch cost, extrapolated by threads where a sample was counted."""
     threads = prod(grid)
@@ -78,7 +95,8 @@ def read_counters(
     def whole(value: int) -> int:
         return round(value * scale)
 
-    mixes = _mixes(library, len(blocks))
+    listing = _listing(library, len(blocks))
+    mixes = listing.mixes
     lanes = [(m, int(b.lanes)) for m, b in zip(mixes, blocks, strict=True)]
     issued = [(m, int(b.issued) * _SIMD_WIDTH) for m, b in zip(mixes, blocks, strict=True)]
     return Counters(
@@ -105,13 +123,73 @@ def read_counters(
         divergent_branches=whole(tally.divergent_blocks),
         active_lanes=_active_share(lanes, issued),
         group_imbalance=_imbalance(tally),
+        lines=line_costs(
+            places=[(read_line_table(library).find(_pc(s)), s) for s in sites if s.key],
+            operations=_by_line(listing.lines, [int(b.lanes) for b in blocks]),
+            names=[b.name for b in buffers],
+            scale=scale,
+        ),
+    )
+
+
+def _pc(site: SiteTally) -> int:
+    """Return a place within the call of an access, relative to the library; see log_access."""
+    return (int(site.key) >> 9) - 1
+
+
+def _by_line(lines: Sequence[Mapping[Line, int]], lanes: Sequence[int]) -> Mapping[Line, int]:
+    found = Counter[Line]()
+    for of_block, count in zip(lines, lanes, strict=True):
+        for line, operations in of_block.items():
+            found[line] += operations * count
+    return found
+
+
+def line_costs(
+    places: Iterable[tuple[Place, SiteTally]],
+    operations: Mapping[Line, int],
+    names: Sequence[str],
+    scale: float,
+) -> tuple[LineCost, ...]:
+    """Return the lines of the text that take the largest share of anything that is counted."""
+    sectors, conflicts = Counter[tuple[Line, str]](), Counter[Line]()
+    for place, site in places:
+        line, buffer = (place.file, place.line), int(site.key) & 255
+        if buffer < len(names):
+            sectors[line, names[buffer]] += int(site.sectors)
+        conflicts[line] += int(site.bank_conflicts)
+    moved = Counter[Line]()
+    for (line, _), count in sectors.items():
+        moved[line] += count
+    kinds = (moved, conflicts, operations)
+    sums = [sum(kind.values()) or 1 for kind in kinds]
+
+    def share(line: Line) -> float:
+        return max(kind.get(line, 0) / whole for kind, whole in zip(kinds, sums, strict=True))
+
+    known = {line for kind in kinds for line in kind if line[0] in _TEXTS and line[1]}
+    dearest = sorted(known, key=lambda line: (-share(line), line))
+    return tuple(
+        LineCost(
+            file=line[0],
+            line=line[1],
+            sectors=tuple(
+                (name, round(count * scale))
+                for (of, name), count in sectors.most_common()
+                if of == line
+            ),
+            bank_conflicts=round(conflicts[line] * scale),
+            operations=round(operations.get(line, 0) * scale),
+        )
+        for line in dearest[:_MOST_LINES]
+        if share(line) >= _LEAST_SHARE
     )
 
 
 def block_work(library: Path, count: int) -> "ctypes.Array[ctypes.c_uint32]":
     """Return the operations in a run of each block, and one for the run itself."""
-    mixes = _mixes(library, count)
-    return (ctypes.c_uint32 * count)(*(1 + m.floats + m.specials + m.integers for m in mixes))
+    mixes = _listing(library, count).mixes
+    return (ctypes.c_uint32 * count)(*(1 + m.operations for m in mixes))
 
 
 def _imbalance(tally: Tally) -> float:
@@ -165,26 +243,27 @@ def _whole_population(found: int, shared: int, scale: float) -> int:
     return min(apart, max(round(half * half / shared), found))
 
 
-def _mixes(library: Path, count: int) -> Sequence[Mix]:
-    """Return a mix for each block, from the listing of this very build.
+def _listing(library: Path, count: int) -> Listing:
+    """Return what each block computes, from the listing of this very build.
 
     Raises:
         DeviceError: there is none, so that nothing is known of what was counted.
     """
     listing = library.with_suffix(".so.ll")
-    mixes = read_mixes(listing) if listing.exists() else ()
-    if not count or len(mixes) != count:
+    found = read_listing(listing) if listing.exists() else Listing((), ())
+    if not count or len(found.mixes) != count:
         raise DeviceError(
             f"the counts of {library.name} cannot be read: expected the operations of its {count} "
-            f"blocks in {listing.name}, found those of {len(mixes)}; delete both and count again."
+            f"blocks in {listing.name}, found those of {len(found.mixes)}; delete both and count "
+            "again."
         )
-    return mixes
+    return found
 
 
 def _active_share(lanes: list[tuple[Mix, int]], issued: list[tuple[Mix, int]]) -> float:
     """Return the share of issued lanes that took part, weighted by operations."""
 
     def work(runs: list[tuple[Mix, int]]) -> int:
-        return sum((m.floats + m.specials + m.integers) * n for m, n in runs)
+        return sum(m.operations * n for m, n in runs)
 
     return min(work(lanes) / work(issued), 1.0) if work(issued) else 1.0

@@ -8,7 +8,7 @@ import ctypes
 from collections.abc import Iterator, Mapping
 
 from kernelwright.metal.device.simulator import native
-from kernelwright.metal.device.simulator.counters import BlockTally, BufferTally, Tally
+from kernelwright.metal.device.simulator.counters import BlockTally, BufferTally, SiteTally, Tally
 from kernelwright.metal.device.simulator.record import UInt3
 from kernelwright.metal.device.simulator.sanitizer import RawReport, RawReports
 from kernelwright.metal.device.simulator.wide import thread_field
@@ -23,6 +23,7 @@ RECORDS: Mapping[str, type[ctypes.Structure]] = {
     "kw::BufferTally": BufferTally,
     "kw::Tally": Tally,
     "kw::BlockTally": BlockTally,
+    "kw::SiteTally": SiteTally,
     "kw::Report": RawReport,
     "kw::Reports": RawReports,
 }

@@ -18,7 +18,9 @@ from kernelwright.metal.device.simulator import native
 from kernelwright.metal.device.simulator.budget import Budget
 from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.counters import (
+    SITES,
     BlockTally,
+    SiteTally,
     Tally,
     block_work,
     read_counters,
@@ -294,12 +296,13 @@ class _Dispatch:
         raw = RawReports() if options.sanitize else None
         if raw is not None:
             request.reports = ctypes.pointer(raw)
-        tally, blocks = Tally(), (BlockTally * 0)()
+        tally, blocks, sites = Tally(), (BlockTally * 0)(), (SiteTally * SITES)()
         if options.count:
             blocks = (BlockTally * native.count_blocks(runtime, request.code.entry))()
             request.tally = ctypes.pointer(tally)
             request.blocks, request.block_count = blocks, len(blocks)
             request.block_work = block_work(self.code.library, len(blocks))
+            request.sites = sites
         performed = native.perform(runtime, request, loan_s=clock.loan_s, deadline=clock.deadline)
         if performed.is_spent:
             raise _LoanSpentError
@@ -309,7 +312,9 @@ class _Dispatch:
         # A stray access that had to be stopped has a report, which says more than an exception.
         if outcome.failure not in (_INVALID_ADDRESS, _TRAP, _PROTECTION) or not reports:
             _raise_failure(self.kernel, performed, options, self.threadgroup_bytes)
-        counters = self._counters(buffers, tally, list(blocks)) if options.count else None
+        counters = (
+            self._counters(buffers, tally, list(blocks), list(sites)) if options.count else None
+        )
         return Outcome(
             elapsed_s=outcome.elapsed_s,
             work_s=performed.work_s,
@@ -398,10 +403,21 @@ class _Dispatch:
         return count // SAMPLED_THREADGROUPS
 
     def _counters(
-        self, buffers: Sequence[Buffer], tally: Tally, blocks: Sequence[BlockTally]
+        self,
+        buffers: Sequence[Buffer],
+        tally: Tally,
+        blocks: Sequence[BlockTally],
+        sites: Sequence[SiteTally],
     ) -> Counters:
         return read_counters(
-            self.kernel, self.code.library, self.grid, self.threadgroup, buffers, tally, blocks
+            self.kernel,
+            self.code.library,
+            self.grid,
+            self.threadgroup,
+            buffers,
+            tally,
+            blocks,
+            sites,
         )
 
 

@@ -100,6 +100,7 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     ),
     "count": (
         *("-O2", "-DKW_COUNT", *_WATCH, "-fsanitize-coverage=trace-pc-guard,no-prune"),
+        "-gline-tables-only",
         # One operation of a thread must stay one, or lanes cannot be told apart.
         *("-fno-vectorize", "-fno-slp-vectorize"),
     ),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelwright.metal.device import simulator
-from kernelwright.metal.device.base import BufferTraffic, Counters
+from kernelwright.metal.device.base import BufferTraffic, Counters, LineCost
 from kernelwright.metal.device.simulator import Library
 
 _SIGNATURE = """
@@ -228,3 +228,54 @@ def test_counting_leaves_the_results_alone() -> None:
     lanes = x.reshape(-1, 32)
     expected = np.repeat(lanes.sum(1) + lanes.max(1), 32)
     np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+_LINES = """\
+#include <metal_stdlib>
+using namespace metal;
+float twice(float v) {
+  return fma(v, 2.0f, 1.0f) * v;
+}
+kernel void k(const device float* x [[buffer(0)]], const device float* w [[buffer(1)]],
+              device float* y [[buffer(2)]], uint i [[thread_position_in_grid]],
+              uint l [[thread_index_in_threadgroup]]) {
+  threadgroup float s[2048];
+  s[l * 32] = x[i * 8 % 1024];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  float v = s[l * 32] + w[i];
+  for (int k = 0; k < 40; k++)
+    v = twice(v);
+  simdgroup_float8x8 tile;
+  simdgroup_load(tile, x, 8);
+  simdgroup_store(tile, y, 8);
+  y[i] = dot(float4(v), float4(w[0]));
+}
+"""
+
+
+@functools.cache
+def _by_line() -> dict[int, LineCost]:
+    x = np.linspace(0.1, 0.9, 1024, dtype=np.float32)
+    kernel = simulator.compile(_LINES).kernel("k")
+    outcome = kernel.launch(
+        [x, x.copy(), np.zeros_like(x)], grid=(1024, 1, 1), threadgroup=(64, 1, 1), count=True
+    )
+    assert outcome.counters is not None
+    return {cost.line: cost for cost in outcome.counters.lines}
+
+
+@pytest.mark.parametrize(
+    ("line", "sectors"),
+    [(10, (("x", 1024),)), (12, (("w", 128),)), (16, (("x", 256),)), (18, (("y", 128), ("w", 32)))],
+    ids=["strided", "rows", "of the library", "two arrays"],
+)
+def test_a_line_has_the_sectors_that_it_moves(
+    line: int, sectors: tuple[tuple[str, int], ...]
+) -> None:
+    assert _by_line()[line].sectors == sectors
+
+
+def test_a_line_has_the_conflicts_and_the_operations_that_are_its_own() -> None:
+    found = _by_line()
+    assert {line for line, cost in found.items() if cost.bank_conflicts} == {10, 12}
+    assert found[4].operations == 1024 * 40 * 3

@@ -28,6 +28,10 @@ uint32_t distinct_sectors(const LoggedAccess* accesses, uint32_t count, uint64_t
   return distinct;
 }
 
+SiteTally* site_of(Meter& meter, const LoggedAccess& access, uint64_t place) {
+  return find_site(meter.sites, (uint64_t)access.site << 8 | place);
+}
+
 void mark(unsigned char* marks, const Footprint& footprint, unsigned char half, uint64_t offset,
           uint32_t size) {
   const uint64_t first = offset >> footprint.grain_shift;
@@ -66,6 +70,7 @@ void add_device(Worker& worker, const Footprint& footprint, const Buffer& buffer
   uint64_t sectors[MOST_SECTORS];
   const uint32_t distinct = distinct_sectors(accesses, count, (uint64_t)buffer.data, sectors);
   (is_write ? tally.sectors_written : tally.sectors_read) += distinct;
+  if (SiteTally* site = site_of(meter, accesses[0], index)) site->sectors += distinct;
   if (is_write) return;
   tally.group_sectors_read += first_reads(meter, worker.group, index, sectors, distinct);
   Begin begin = LATER;
@@ -103,8 +108,12 @@ void add_threadgroup(Meter& meter, const LoggedAccess* accesses, uint32_t count)
                         : meter.tally.threadgroup_bytes_read) += bytes;
   // A vector access is served in as many parts as it has words.
   const uint32_t parts = (accesses[0].size + 3) / 4, lanes = KW_SIMD_WIDTH / parts;
+  uint64_t found = 0;
   for (uint32_t i = 0; lanes > 0 && i < count; i += lanes)
-    meter.tally.bank_conflicts += conflicts(accesses + i, count - i < lanes ? count - i : lanes);
+    found += conflicts(accesses + i, count - i < lanes ? count - i : lanes);
+  meter.tally.bank_conflicts += found;
+  SiteTally* site = found ? site_of(meter, accesses[0], THREADGROUP_SITE) : nullptr;
+  if (site != nullptr) site->bank_conflicts += found;
 }
 
 int buffer_of(const Request& request, uint64_t address) {

@@ -41,6 +41,7 @@ struct Code {
 };
 
 struct BlockTally;
+struct SiteTally;
 struct Reports;
 struct Tally;
 
@@ -63,6 +64,7 @@ struct Request {
   BlockTally* blocks;
   uint64_t block_count;
   const uint32_t* block_work;  // operations in a run of each block
+  SiteTally* sites;            // SITES of them, zeroed; null unless counting
   uint64_t sample_seed;        // draws the threadgroups that a counting launch counts
   // Units that a metered launch and one threadgroup of it may spend, see work.h; 0 elsewhere.
   uint64_t work_limit, group_work_limit;

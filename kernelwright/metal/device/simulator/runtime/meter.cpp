@@ -144,6 +144,16 @@ void add(uint64_t* to, const uint64_t* from, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) to[i] += from[i];
 }
 
+void add_sites(SiteTally* to, const SiteTally* from) {
+  for (uint64_t i = 0; i < SITES; i++) {
+    if (from[i].key == 0) continue;
+    SiteTally* site = find_site(to, from[i].key);
+    if (site == nullptr) continue;
+    site->sectors += from[i].sectors;
+    site->bank_conflicts += from[i].bank_conflicts;
+  }
+}
+
 void raise_to(uint64_t& most, uint64_t value) {
   if (value > most) most = value;
 }
@@ -163,7 +173,18 @@ void end_group(Meter& meter, uint32_t buffers) {
 
 }  // namespace
 
+SiteTally* find_site(SiteTally* sites, uint64_t key) {
+  const uint64_t start = (key * 0x9e3779b97f4a7c15ull) >> 32;
+  for (uint64_t i = 0; i < SITES; i++) {
+    SiteTally& site = sites[(start + i) % SITES];
+    if (site.key == 0) site.key = key;
+    if (site.key == key) return &site;
+  }
+  return nullptr;
+}
+
 bool open_counting(Counting& counting, const Request& request) {
+  counting.sites = request.sites;
   counting.tally = request.tally;
   counting.blocks = request.blocks;
   counting.block_count = request.block_count;
@@ -202,9 +223,11 @@ bool prepare_meter(Worker& worker) {
   meter->block_lanes = (uint32_t*)calloc(blocks, KW_SIMD_WIDTH * sizeof(uint32_t));
   meter->touched = (uint32_t*)calloc(blocks, sizeof(uint32_t));
   meter->is_touched = (uint8_t*)calloc(blocks, 1);
+  meter->sites = (SiteTally*)calloc(SITES, sizeof(SiteTally));
   worker.meter = meter;
   const Request& request = worker.launch->request;
-  bool is_whole = meter->blocks && meter->block_lanes && meter->touched && meter->is_touched;
+  bool is_whole = meter->blocks && meter->block_lanes && meter->touched && meter->is_touched &&
+                  meter->sites;
   for (uint32_t i = 0; i < request.buffer_count; i++) {
     // One more than the size fills: an access may begin at the last byte and go on.
     const uint64_t sectors = request.buffers[i].size / SECTOR_BYTES + 2;
@@ -220,6 +243,7 @@ void release_meter(Worker& worker) {
   free(worker.meter->block_lanes);
   free(worker.meter->touched);
   free(worker.meter->is_touched);
+  free(worker.meter->sites);
   for (uint32_t* readers : worker.meter->readers) free(readers);
   free(worker.meter);
   worker.meter = nullptr;
@@ -258,6 +282,7 @@ void add_up(Worker& worker) {
   raise_to(whole.threadgroup_memory, worker.memory.used);
   raise_to(whole.largest_work, meter.tally.largest_work);
   raise_to(whole.largest_sectors, meter.tally.largest_sectors);
+  add_sites(counting.sites, meter.sites);
   add((uint64_t*)counting.blocks, (const uint64_t*)meter.blocks, 2ull * counting.block_count);
   pthread_mutex_unlock(&adding);
 }

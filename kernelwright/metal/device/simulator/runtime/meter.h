@@ -51,6 +51,16 @@ struct BlockTally {
   uint64_t issued;
 };
 
+// What the accesses of one instruction to one buffer, or to threadgroup memory, came to.
+struct SiteTally {
+  uint64_t key;  // 0: free; else the access's site and, in the lowest 8 bits, its buffer
+  uint64_t sectors;
+  uint64_t bank_conflicts;
+};
+
+constexpr uint64_t SITES = 2048;  // of a table; what finds no place in it is left out
+constexpr uint64_t THREADGROUP_SITE = 255;  // in place of a buffer
+
 // Which bytes of each buffer were touched: a byte for each grain, with a bit for each half of the
 // sample. What few threadgroups touch they share, which the halves tell.
 struct Footprint {
@@ -69,6 +79,7 @@ struct Counting {
   Tally* tally;        // Python's; added to under a lock
   BlockTally* blocks;  // Python's, block_count of them
   uint32_t block_count;
+  SiteTally* sites;  // Python's, SITES of them
   Footprint footprints[MAXIMUM_BUFFERS];
 };
 
@@ -104,6 +115,7 @@ struct Meter {
   uint32_t* touched;      // blocks with an entry in block_lanes
   uint8_t* is_touched;
   uint32_t touched_count;
+  SiteTally* sites;
   // By buffer and sector, the last counted threadgroup that read it.
   uint32_t* readers[MAXIMUM_BUFFERS];
   uint32_t used[KW_SIMD_WIDTH];
@@ -111,6 +123,9 @@ struct Meter {
   uint32_t last_block[KW_SIMD_WIDTH], block_before[KW_SIMD_WIDTH];
   LoggedAccess log[KW_SIMD_WIDTH][LOG];
 };
+
+// The tally of a key, null where the table is full.
+SiteTally* find_site(SiteTally* sites, uint64_t key);
 
 bool open_counting(Counting& counting, const Request& request);
 void close_counting(Counting& counting, const Request& request);
