@@ -57,15 +57,16 @@ float b = imaginary[i];
 out0[i] = metal::precise::sqrt(a * a + b * b);
 out1[i] = metal::precise::atan2(b, a);
 """
-_HEAT = """
-uint column = thread_position_in_grid.x;
-uint row = thread_position_in_grid.y;
-float here = x[row * 256 + column];
-float left = column > 0 ? x[row * 256 + column - 1] : 0.0f;
-float right = column < 255 ? x[row * 256 + column + 1] : 0.0f;
-float above = row > 0 ? x[row * 256 - 256 + column] : 0.0f;
-float below = row < 255 ? x[row * 256 + 256 + column] : 0.0f;
-out[row * 256 + column] = here + 0.2f * ((left + right) + (above + below) - 4.0f * here);
+_TAPS = """
+uint i = thread_position_in_grid.x;
+uint channel = i % 64;
+uint time = i / 64 % 256;
+float sum = 0.0f;
+for (uint k = 0; k < 4; k++) {
+    float value = time + k < 3 ? 0.0f : x[i + k * 64 - 192];
+    sum += value * taps[k * 64 + channel];
+}
+out[i] = sum;
 """
 _RESPONSE = """
 uint i = thread_position_in_grid.x;
@@ -100,7 +101,7 @@ PROGRAMS = {
     "complex_magnitude_phase": program(
         _POLAR, ["real", "imaginary"], [262144, 1, 1], outputs=("out0", "out1")
     ),
-    "heat_plane": program(_HEAT, ["x"], [256, 256, 1], group=[32, 8, 1]),
+    "causal_taps": program(_TAPS, ["x", "taps"], [65536, 1, 1]),
     "response_norm": program(_RESPONSE, ["x"], [16384, 1, 1]),
     "gravity": program(_GRAVITY, ["position", "mass"], [256, 1, 1], group=[32, 1, 1]),
 }

@@ -27,7 +27,7 @@ from tests.agents.loopback.server import LoopbackServer
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 TASKS = (
     *("horner", "masked_blend", "min_max_scale", "cosine_distance"),
-    *("heat_plane", "response_norm", "gravity", "min_p_filter"),
+    *("causal_taps", "response_norm", "gravity", "min_p_filter"),
 )
 SCORE = RESULTS / "agents-scripted.json"
 
