@@ -1,5 +1,6 @@
 """An attacker that asks a language model for wrong programs which the evaluator may accept."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from kernelwright.agents.roles.reply.reply_schema import Draft, ProgramDraft
 from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.roles.text.graph_text import task_text
 from kernelwright.agents.roles.text.program_text import shown
-from kernelwright.agents.roles.text.prompt import build, render
+from kernelwright.agents.roles.text.prompt import build, fitted, render
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import InputError
 from kernelwright.evaluator.inputs.stated_case import Recipe, StatedCase
@@ -150,23 +151,27 @@ def attacker_prompt(
     count: int,
 ) -> Prompt:
     """Render what an attacker is told: the task, a right program, what the judge promises."""
-    request = render(
-        "attack",
-        {
-            "count": count,
-            "program": shown(champion, Interface(task)),
-            "attempts": [
-                {"idea": t.idea, "outcome": t.outcome} for t in reversed(tried[-_MOST_ATTEMPTS:])
-            ],
-        },
-    )
-    return build(
-        "attacker",
-        system={"device": device, "promises": render("promises", {})},
-        context=task_text(task, device),
-        request=request,
-        templates="rules task attack promises",
-    )
+    interface = Interface(task)
+
+    def at(share: float) -> Prompt:
+        latest = tried[-math.ceil(_MOST_ATTEMPTS * share) :]
+        request = render(
+            "attack",
+            {
+                "count": count,
+                "program": shown(champion, interface, share),
+                "attempts": [{"idea": t.idea, "outcome": t.outcome} for t in reversed(latest)],
+            },
+        )
+        return build(
+            "attacker",
+            system={"device": device, "promises": render("promises", {})},
+            context=task_text(task, device, share),
+            request=request,
+            templates="rules task attack promises",
+        )
+
+    return fitted(at)
 
 
 def _unusable(reply: Attacks, task: Task, interface: Interface, known: str) -> str:

@@ -8,13 +8,14 @@ from kernelwright.agents.providers.fault import OutageError, ReplyError
 from kernelwright.agents.roles.reply.reply_schema import Cut, RegionDraft
 from kernelwright.agents.roles.text.graph_text import (
     compiled_table,
+    cut_to,
     device_text,
     greedy_table,
     launches_text,
     node_table,
     pattern_table,
 )
-from kernelwright.agents.roles.text.prompt import build, render
+from kernelwright.agents.roles.text.prompt import build, fitted, render
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import BudgetError
 from kernelwright.ir.graph import Graph
@@ -74,24 +75,26 @@ class ModelPlanner:
 
 def planner_prompt(graph: Graph, device: DeviceInfo) -> Prompt:
     """Render what a planner is told."""
-    context = render(
-        "graph",
-        {
-            "graph": node_table(graph),
-            "patterns": pattern_table(graph),
-            "compiled": compiled_table(graph),
-            "greedy": greedy_table(graph),
-            "launches": launches_text(graph, device),
-            "device": device_text(device),
-        },
-    )
-    return build(
-        "planner",
-        system={},
-        context=context,
-        request=render("cut", {"refused": ()}),
-        templates="graph cut",
-    )
+    tables = {
+        "graph": node_table(graph),
+        "patterns": pattern_table(graph),
+        "compiled": compiled_table(graph),
+        "greedy": greedy_table(graph),
+    }
+    others = {"launches": launches_text(graph, device), "device": device_text(device)}
+
+    def at(share: float) -> Prompt:
+        shown = {name: cut_to(table, share) for name, table in tables.items()}
+        context = render("graph", {**others, **shown})
+        return build(
+            "planner",
+            system={},
+            context=context,
+            request=render("cut", {"refused": ()}),
+            templates="graph cut",
+        )
+
+    return fitted(at)
 
 
 def check(cut: Cut, graph: Graph) -> tuple[list[PlannedRegion], list[Refused]]:

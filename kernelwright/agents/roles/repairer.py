@@ -10,10 +10,10 @@ from kernelwright.agents.roles.lineage import is_repairable
 from kernelwright.agents.roles.reply.dedup import signature
 from kernelwright.agents.roles.reply.reply_schema import Correction
 from kernelwright.agents.roles.reply.task_signature import Interface
-from kernelwright.agents.roles.text.feedback import diagnosis
+from kernelwright.agents.roles.text.feedback import LONGEST, diagnosis
 from kernelwright.agents.roles.text.graph_text import task_text
 from kernelwright.agents.roles.text.program_text import shown
-from kernelwright.agents.roles.text.prompt import build, render
+from kernelwright.agents.roles.text.prompt import build, fitted, render
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
@@ -71,20 +71,25 @@ class FirstRepairer:
 
 def repairer_prompt(task: Task, device: DeviceInfo, failed: Attempt) -> Prompt:
     """Render what a repairer is told."""
-    request = render(
-        "repair",
-        {
-            "program": shown(failed, Interface(task)),
-            "diagnosis": diagnosis(failed.evaluation, failed.proposal.program),
-        },
-    )
-    return build(
-        "repairer",
-        system={"device": device},
-        context=task_text(task, device),
-        request=request,
-        templates="rules task repair",
-    )
+    interface, found = Interface(task), diagnosis(failed.evaluation, failed.proposal.program)
+
+    def at(share: float) -> Prompt:
+        request = render(
+            "repair",
+            {
+                "program": shown(failed, interface, share),
+                "diagnosis": found[: int(LONGEST * share)],
+            },
+        )
+        return build(
+            "repairer",
+            system={"device": device},
+            context=task_text(task, device, share),
+            request=request,
+            templates="rules task repair",
+        )
+
+    return fitted(at)
 
 
 def _unusable(reply: Correction, interface: Interface, known: str) -> str:

@@ -1,5 +1,6 @@
 """What a coder is told when a conversation begins: the task, the floor, the best, other ways."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from kernelwright.agents.roles.text.feedback import outcome, speed_of
 from kernelwright.agents.roles.text.floor import floor_of
 from kernelwright.agents.roles.text.graph_text import task_text
 from kernelwright.agents.roles.text.program_text import excerpt, short_id, shown
-from kernelwright.agents.roles.text.prompt import build, render
+from kernelwright.agents.roles.text.prompt import build, fitted, render
 from kernelwright.agents.session.tools.schema import tools
 from kernelwright.agents.session.workbench import Sibling
 from kernelwright.evaluator.evaluation import Evaluation
@@ -23,6 +24,7 @@ _TEMPLATES = "rules task write next examples"
 _MOST_ATTEMPTS = 12
 _LONGEST_LESSON = 300
 _LONGEST_IDEA = 200
+_LONGEST_STRATEGY = 1000
 _LONGEST_INSPIRATION = 1500
 
 
@@ -61,54 +63,64 @@ def coder_prompt(
     task: Task, device: DeviceInfo, history: Sequence[Attempt], brief: Brief
 ) -> Prompt:
     """Render what a coder is told when a conversation begins."""
-    start, interface = brief.start, Interface(task)
     offered = tools(brief.tool_names)
     has_tools = len(offered) == len(tools())
+    names, dtype = examples_for(task.graph), example_dtype(task.graph)
+    slowest_s = max((a.evaluation.duration_s for a in history), default=0.0)
+    templates = " ".join((_TEMPLATES, *(f"examples/{name}" for name in names)))
+
+    def at(share: float) -> Prompt:
+        # Half as many as they are at twice the share: examples are for every conversation.
+        most = math.ceil(len(names) * min(1.0, 2 * share))
+        examples = [example_text(name, dtype) for name in names[:most]]
+        context = task_text(task, device, share)
+        prompt = build(
+            "coder",
+            system={"device": device, "has_tools": has_tools},
+            context=f"{context}\n\n{render('examples', {'examples': examples})}",
+            request=render("write", _request(task, device, history, brief, share)),
+            templates=templates,
+        )
+        return prompt.model_copy(
+            update={"tools": offered, "keeps_cache_for_an_hour": slowest_s > COLD_CACHE_S}
+        )
+
+    return fitted(at)
+
+
+def _request(
+    task: Task, device: DeviceInfo, history: Sequence[Attempt], brief: Brief, share: float
+) -> dict[str, object]:
+    """Return what the request says of programs that there are, long ones at a share."""
+    start, longest = brief.start, int(_LONGEST_INSPIRATION * share)
     best = start.improve or best_of(history)
     # Without a program of its own a task begins from a sibling's.
     seed = brief.siblings[0] if brief.siblings and best is None else None
-    request = render(
-        "write",
-        {
-            "has_tools": has_tools,
-            "improve": start.improve is not None,
-            "combines": start.combines,
-            "strategy": brief.strategy,
-            "lessons": [lesson.sentence[:_LONGEST_LESSON] for lesson in brief.lessons],
-            "siblings": [
-                {"name": s.name, "task": s.task[:_LONGEST_IDEA], "idea": s.idea[:_LONGEST_IDEA]}
-                for s in brief.siblings
-            ],
-            "seed": None if seed is None else excerpt(seed.program, 2 * _LONGEST_INSPIRATION),
-            "champion": None if best is None else shown(best, interface),
-            "is_fastest": best is not None and best is best_of(history),
-            "inspirations": [_inspiration(a, task, is_known=False) for a in start.inspirations],
-            "floor": floor_of(task.graph, device),
-            "from_floor": _times_floor(best_of(history), task, device),
-            "attempts": [
-                {
-                    "id": short_id(task, a.proposal.program),
-                    "idea": a.proposal.idea[:_LONGEST_IDEA],
-                    "outcome": outcome(a.evaluation)[:_LONGEST_IDEA],
-                }
-                for a in reversed(history[-_MOST_ATTEMPTS:])
-            ],
-        },
-    )
-    names = examples_for(task.graph)
-    dtype = example_dtype(task.graph)
-    examples = [example_text(name, dtype) for name in names]
-    prompt = build(
-        "coder",
-        system={"device": device, "has_tools": has_tools},
-        context=f"{task_text(task, device)}\n\n{render('examples', {'examples': examples})}",
-        request=request,
-        templates=" ".join((_TEMPLATES, *(f"examples/{name}" for name in names))),
-    )
-    slowest_s = max((a.evaluation.duration_s for a in history), default=0.0)
-    return prompt.model_copy(
-        update={"tools": offered, "keeps_cache_for_an_hour": slowest_s > COLD_CACHE_S}
-    )
+    inspirations = [_inspiration(a, task, longest) for a in start.inspirations]
+    return {
+        "improve": start.improve is not None,
+        "combines": start.combines,
+        "strategy": brief.strategy[:_LONGEST_STRATEGY],
+        "lessons": [lesson.sentence[:_LONGEST_LESSON] for lesson in brief.lessons],
+        "siblings": [
+            {"name": s.name, "task": s.task[:_LONGEST_IDEA], "idea": s.idea[:_LONGEST_IDEA]}
+            for s in brief.siblings
+        ],
+        "seed": None if seed is None else excerpt(seed.program, 2 * longest),
+        "champion": None if best is None else shown(best, Interface(task), share),
+        "is_fastest": best is not None and best is best_of(history),
+        "inspirations": inspirations,
+        "floor": floor_of(task.graph, device),
+        "from_floor": _times_floor(best_of(history), task, device),
+        "attempts": [
+            {
+                "id": short_id(task, a.proposal.program),
+                "idea": a.proposal.idea[:_LONGEST_IDEA],
+                "outcome": outcome(a.evaluation)[:_LONGEST_IDEA],
+            }
+            for a in reversed(history[-math.ceil(_MOST_ATTEMPTS * share) :])
+        ],
+    }
 
 
 def shown_in(history: Sequence[Attempt], start: Start) -> set[str]:
@@ -121,7 +133,8 @@ def next_step(task: Task, start: Start, known: Collection[str]) -> str:
     """Say in an open conversation what is asked for next; `known` texts are not shown again."""
 
     def one(attempt: Attempt) -> dict[str, str]:
-        return _inspiration(attempt, task, is_known=attempt.proposal.program.id in known)
+        is_known = attempt.proposal.program.id in known
+        return _inspiration(attempt, task, 0 if is_known else _LONGEST_INSPIRATION)
 
     return render(
         "next",
@@ -133,14 +146,14 @@ def next_step(task: Task, start: Start, known: Collection[str]) -> str:
     )
 
 
-def _inspiration(attempt: Attempt, task: Task, *, is_known: bool) -> dict[str, str]:
-    text = "" if is_known else excerpt(attempt.proposal.program, _LONGEST_INSPIRATION)
+def _inspiration(attempt: Attempt, task: Task, longest: int) -> dict[str, str]:
+    """Say what there is about a program, with an excerpt of its text where that may have room."""
     return {
         "id": short_id(task, attempt.proposal.program),
         "idea": attempt.proposal.idea[:_LONGEST_IDEA],
         "outcome": outcome(attempt.evaluation)[:_LONGEST_IDEA],
         "bound": attempt.evaluation.bound,
-        "source": text,
+        "source": excerpt(attempt.proposal.program, longest) if longest else "",
     }
 
 

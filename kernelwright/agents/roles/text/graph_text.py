@@ -125,6 +125,19 @@ def _within(lines: Sequence[str], most_bytes: int) -> list[str]:
     return kept
 
 
+def _room(share: float) -> int:
+    """Return the bytes of a graph at a share of what is long; other things are cut before it."""
+    return int(_LONGEST_TABLE * min(1.0, 2 * share))
+
+
+def cut_to(table: str, share: float) -> str:
+    """Return a table's first lines, as many as a share of its usual length holds."""
+    lines = table.splitlines()
+    kept = _within(lines, _room(share))
+    more = len(lines) - len(kept)
+    return "\n".join([*kept, f"… and {more} more"] if more else kept)
+
+
 def pattern_table(graph: Graph) -> str:
     """Write the known computations in a graph, one a line."""
     return "\n".join(f"{i.name}: nodes {_listed(i.indices)}" for i in idioms(graph))
@@ -149,8 +162,11 @@ def greedy_table(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def task_text(task: Task, device: DeviceInfo) -> str:
-    """Render what a coder and a repairer are told about a task; the same for every call."""
+def task_text(task: Task, device: DeviceInfo, share: float = 1.0) -> str:
+    """Render what a coder and a repairer are told about a task; the same for every call.
+
+    A long graph is cut, to a `share` of the usual length.
+    """
     interface = Interface(task)
     graph = replace(task.graph, names=interface.input_names)
     return render(
@@ -172,7 +188,7 @@ def task_text(task: Task, device: DeviceInfo) -> str:
                 )
             ],
             "dimensions": interface.dimensions,
-            "graph": _cut(graph_page(task)),
+            "graph": _cut(graph_page(task), share),
             "launches": launches_text(graph, device),
             "judged": judged_sentences(graph),
             "bytes_read": sum(t.nbytes for t in graph.input_types),
@@ -188,9 +204,9 @@ def _held_to(dtype: Dtype, tolerance: Tolerance) -> str:
     return f"within {tolerance.relative:g} relative and {tolerance.absolute:g} absolute"
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, share: float) -> str:
     lines = text.splitlines()
-    kept = _within(lines, _LONGEST_TABLE)
+    kept = _within(lines, _room(share))
     if len(kept) < len(lines):
         kept.append(f"… and {len(lines) - len(kept)} more, from line {len(kept) + 1} of `graph` on")
     return "\n".join(kept)

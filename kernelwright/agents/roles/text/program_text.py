@@ -18,24 +18,32 @@ _LONGEST_IDEA = 400
 _LONGEST_PROFILE = 3000
 
 
-def shown(attempt: Attempt, interface: Interface) -> dict[str, object]:
-    """Return an attempt as templates show it: a draft, its texts apart, its cost."""
+def shown(attempt: Attempt, interface: Interface, share: float = 1.0) -> dict[str, object]:
+    """Return an attempt as templates show it: a draft, its texts apart, its cost.
+
+    Args:
+        attempt: the program and its verdict.
+        interface: the names of its task's arrays.
+        share: of their usual length that long parts may have.
+    """
     program = attempt.proposal.program
     draft = drafted(program, attempt.proposal.idea[:_LONGEST_IDEA], interface).model_dump()
     kernels = []
-    room = LONGEST_SOURCE
+    most = room = int(LONGEST_SOURCE * share)
     for kernel in draft["kernels"]:
-        texts = {part: summarised(kernel[part], room) for part in ("header", "source")}
-        room = max(room - sum(len(text) for text in texts.values()), LONGEST_SOURCE // 6)
+        texts = {}
+        for part in ("header", "source"):
+            texts[part] = summarised(kernel[part], room)
+            room = max(room - len(texts[part].encode()), most // 6)
         kernels.append({"name": kernel["name"], **texts})
         kernel["source"] = "(below)"
         kernel["header"] = "(below)" if kernel["header"] else ""
     return {
         "id": short_id(interface.task, program),
         "idea": attempt.proposal.idea[:_LONGEST_IDEA],
-        "draft": summarised(json.dumps(draft), LONGEST_SOURCE),
+        "draft": summarised(json.dumps(draft), most),
         "kernels": kernels,
-        "profile": profile(attempt.evaluation)[:_LONGEST_PROFILE],
+        "profile": profile(attempt.evaluation)[: int(_LONGEST_PROFILE * share)],
     }
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -10,6 +10,9 @@ import jinja2
 
 from kernelwright.agents.message import Prompt
 
+LONGEST_OPENING = 34_000
+"""Bytes that a model reads before any history; with a schema and its format it fits 40 KB."""
+_SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625)
 _INCLUDE = re.compile(r'{%-?\s*include\s+"([^"]+)"')
 
 
@@ -59,6 +62,18 @@ def version(*names: str) -> str:
             pending += _INCLUDE.findall(seen[name])
     text = "\0".join(f"{name}\0{seen[name]}" for name in sorted(seen))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def fitted(shortened: Callable[[float], Prompt]) -> Prompt:
+    """Return the longest prompt that fits, of those in which long parts have ever smaller shares.
+
+    Of what is longest the task's own graph is cut last.
+    """
+    for share in _SHARES:
+        prompt = shortened(share)
+        if prompt.opening_bytes <= LONGEST_OPENING:
+            break
+    return prompt
 
 
 def build(
