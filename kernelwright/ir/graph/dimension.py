@@ -52,6 +52,8 @@ class Equations:
     def __init__(self) -> None:
         self._seen: list[int] = []
         self._bound: dict[int, Size] = {}
+        self._meanings: dict[int, Size] = {}
+        """What symbols come to in the end, by the bindings of the moment."""
         self._why: dict[int, str] = {}
 
     def symbol(self, size: int) -> Size:
@@ -67,9 +69,21 @@ class Equations:
             return size
         result = Size(size.factor)
         for symbol in size.symbols:
-            bound = self._bound.get(symbol)
-            result = result * (self.resolved(bound) if bound else Size(1, (symbol,)))
+            result = result * self._meaning(symbol)
         return result
+
+    def _meaning(self, symbol: int) -> Size:
+        """Return what a symbol is bound to in the end, itself where it is free."""
+        if (known := self._meanings.get(symbol)) is not None:
+            return known
+        # Chains are as long as graphs are deep: no recursion from one symbol to the next.
+        chain, bound = [symbol], self._bound.get(symbol)
+        while bound is not None and bound == Size(1, bound.symbols[:1]) and bound.symbols:
+            chain.append(bound.symbols[0])
+            bound = self._bound.get(chain[-1])
+        found = Size(1, (chain[-1],)) if bound is None else self.resolved(bound)
+        self._meanings.update(dict.fromkeys(chain, found))
+        return found
 
     def captured(self, size: Size) -> int:
         """Return what a size was at capture."""
@@ -101,6 +115,7 @@ class Equations:
         if not size.symbols:
             self._why[symbol] = why
         self._bound[symbol] = size
+        self._meanings.clear()
 
     def reason(self, size: Size) -> str:
         """Say why a size is fixed, as far as it is known."""

@@ -44,3 +44,14 @@ def test_a_fixed_dimension_says_why() -> None:
 
 def test_sizes_of_one_are_no_unknowns() -> None:
     assert Equations().symbol(1) == Size(1)
+
+
+def test_a_chain_as_long_as_a_deep_graph_is_resolved_to_its_end() -> None:
+    equations = Equations()
+    symbols = [equations.symbol(64) for _ in range(5000)]
+    for later, earlier in zip(symbols[1:], symbols, strict=False):
+        # By hand, the later one first: `equate` alone would bind each to the end at once.
+        equations._bind(later.symbols[0], earlier, "")
+    assert equations.resolved(symbols[-1]) == symbols[0]
+    equations.pin(symbols[0], "the mask is for 64")
+    assert equations.resolved(symbols[-1]) == Size(64)
