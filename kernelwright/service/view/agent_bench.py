@@ -6,10 +6,7 @@ from rich.text import Text
 from kernelwright.campaign.agent_bench.score import BenchReport, LevelScore, TaskScore
 from kernelwright.service.view.fitted_table import Column, FittedTable
 
-_COLUMNS = (
-    *("level", "tasks", "solved", "at floor", "beats", "×floor", "offline"),
-    *("tokens", "dollars", "minutes"),
-)
+_COLUMNS = ("solved", "at floor", "beats", "×floor", "offline", "tokens", "dollars", "min")
 
 
 def score_line(score: TaskScore) -> str:
@@ -28,14 +25,14 @@ def score_line(score: TaskScore) -> str:
 
 def print_bench_table(console: Console, report: BenchReport) -> None:
     """Print a line for each variant, and one for each level below it."""
-    leaving = enumerate(_COLUMNS[1:], start=1)
+    leaving = enumerate(_COLUMNS, start=1)
     figures = (Column(head, justify="right", leaves=turn) for turn, head in leaving)
-    columns = (Column("variant"), Column("level"), *figures)
+    columns = (Column("variant, level"), *figures)
     console.print(FittedTable(columns, [_cells(line) for line in report.table]))
     console.print(
-        "solved: a right program of its own, or one at the floor, where no model is asked; beats: "
-        "clearly faster than the offline agents; ×floor: how many times the least time that "
-        "a right kernel can take, the offline agents beside it.",
+        "solved, of so many tasks: a right program of its own, or one at the floor, where no model "
+        "is asked; beats: clearly faster than the offline agents; ×floor: how many times the least "
+        "time that a right kernel can take, the offline agents beside it.",
         style="quiet",
         soft_wrap=True,
     )
@@ -52,10 +49,8 @@ def _cells(line: LevelScore) -> list[Text]:
     is_sum = line.level == "all"
     is_offline = line.variant.value == "offline"
     cells = (
-        line.variant.value if is_sum else "",
-        line.level,
-        str(line.tasks),
-        str(line.solved),
+        line.variant.value if is_sum else f"  {line.level}",
+        f"{line.solved}/{line.tasks}",
         str(line.at_floor),
         "–" if is_offline else str(line.beats_offline),
         _figure(line.times_floor),
