@@ -1,7 +1,6 @@
 """Decides in a microsecond whether what a function reads is still what it was."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import mlx.core as mx
 
@@ -53,29 +52,6 @@ class State:
             if (id(holder), key) not in passed and isinstance(array := _held(holder, key), mx.array)
         ]
         return [*self._reads.fixed_arrays, *held]
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a module's code reads besides what the module holds, as it was."""
-
-    holds: Callable[[], bool]
-    obstacle: str = ""
-    """What it reads that cannot be compared at each call, the module's own values included."""
-
-    @classmethod
-    def of(cls, method: Callable[..., object], module: object) -> "Surroundings":
-        """Walk from a method of a module."""
-        try:
-            reads = _Reads(method, passed=(module,))
-        except RecursionError:
-            return cls(_never, "values that are nested too deeply")
-        unseen = (*reads.too_large, *reads.passed_unseen)
-        return cls(compiled(reads.watches), unseen[0] if unseen else "")
-
-
-def _never() -> bool:
-    return False
 
 
 def _always() -> bool:

@@ -50,6 +50,8 @@ class _Reads:
         names: frozenset[str] | None = None,
         passed: Iterable[object] = (),
         fixes_variables: bool = False,
+        kept: Iterable[object] = (),
+        noticed: Iterable[object] = (),
     ) -> None:
         """Walk from a function.
 
@@ -58,18 +60,20 @@ class _Reads:
             names: what counts of objects.
             passed: objects that may be others at each call; their classes stay.
             fixes_variables: an array in a variable of an enclosing function is a constant.
+            kept: objects that are the same at each call, besides what the function names.
+            noticed: holders that need no watching, as they tell of each change themselves.
         """
-        passed = tuple(passed)
-        found = _Walk(names or frozenset(), names is not None, False, fixes_variables)
-        found.over(function, passed)
+        passed, kept, noticed = tuple(passed), tuple(kept), frozenset(map(id, noticed))
+        found = _Walk(names or frozenset(), names is not None, False, fixes_variables, noticed)
+        found.over(function, passed, kept)
         while names is None and (found.named > found.names or found.needs_all > found.takes_all):
-            found = _Walk(found.named, False, found.needs_all, fixes_variables)
-            found.over(function, passed)
+            found = _Walk(found.named, False, found.needs_all, fixes_variables, noticed)
+            found.over(function, passed, kept)
         self.watches, self.tokens, self.places = found.watches, tuple(found.tokens), found.places
         self.holders = tuple(id(holder) for holder, _ in found.places)
         self.fixed_arrays, self.too_large = found.fixed_arrays, found.too_large
-        # Of objects that are passed, what has a state that nothing shows.
-        self.passed_unseen = found.passed_unseen
+        # What holds an object, and the object.
+        self.objects = found.objects
         self._codes, self._kinds, self._kept = found.codes, found.kinds, found.seen
 
     def hold(self) -> bool:
@@ -142,9 +146,15 @@ class _Walk:
     """One walk; what it finds is a list of places to look at, and what they hold."""
 
     def __init__(
-        self, names: frozenset[str], is_given: bool, takes_all: bool, fixes_variables: bool
+        self,
+        names: frozenset[str],
+        is_given: bool,
+        takes_all: bool,
+        fixes_variables: bool,
+        noticed: frozenset[int] = frozenset(),
     ) -> None:
         self.names, self.takes_all, self._is_given = names, takes_all, is_given
+        self._noticed = noticed
         self._variable = self._fixed if fixes_variables else self._held
         # Elsewhere a function that has a fixed array among its constants is served by no kernel.
         self._watches_values = fixes_variables
@@ -160,14 +170,18 @@ class _Walk:
         # or of kinds whose state nothing shows.
         self.fixed_arrays: list[tuple[str, mx.array]] = []
         self.too_large: list[str] = []
-        self.passed_unseen: list[str] = []
+        self.objects: list[tuple[object, object]] = []
         self._is_passed = False
 
-    def over(self, function: Callable, passed: Iterable[object]) -> None:
+    def over(
+        self, function: Callable, passed: Iterable[object], kept: Iterable[object] = ()
+    ) -> None:
         self._is_passed = True
         for value in passed:
             self._visit(value, "an argument")
         self._is_passed = False
+        for value in kept:
+            self._visit(value, "the object")
         self._visit(function, "the function")
 
     def _token(self, *tokens: object) -> None:
@@ -175,6 +189,8 @@ class _Walk:
             self.tokens.extend(tokens)
 
     def _watch(self, what: str, holder: object, key: object, expected: object) -> None:
+        if id(holder) in self._noticed:
+            return
         if len(self.watches) < _MOST_WATCHES:
             self.watches.append((what, holder, key, expected))
         elif not self.too_large:
@@ -195,13 +211,18 @@ class _Walk:
             self._token("array")
             self.places.append((holder, key))
         else:
-            self._visit(value, name or str(key))
+            self._visit_in(holder, value, name or str(key))
+
+    def _visit_in(self, holder: object, value: object, name: str) -> None:
+        if not isinstance(value, _PLAIN):
+            self.objects.append((holder, value))
+        self._visit(value, name)
 
     def _fixed(self, what: str, holder: object, key: object, value: object, name: str = "") -> None:
         """Note what a place holds where an array would be a constant of kernels."""
         self._watch(what, holder, key, value)
         self._token(key)
-        self._visit(value, name or str(key))
+        self._visit_in(holder, value, name or str(key))
 
     def _visit(self, value: object, name: str) -> None:
         value = _original_of(value)
@@ -224,7 +245,7 @@ class _Walk:
             self._function(value)
         elif isinstance(value, types.MethodType):
             self._visit(value.__func__, name)
-            self._visit(value.__self__, name)
+            self._visit_in(value, value.__self__, name)
         elif isinstance(value, (staticmethod, classmethod)):
             self._visit(value.__func__, name)
         elif isinstance(value, property):
@@ -271,8 +292,6 @@ class _Walk:
             self._token((type(value).__qualname__, len(value)))
             for item in value:
                 self._visit(item, name)
-        elif isinstance(value, collections.deque) and self._is_passed:
-            self.passed_unseen.append(f"{name} (deque)")
         elif isinstance(value, (list, collections.deque)):
             watch("len", value, "", len(value))
             self._token((type(value).__qualname__, len(value)))
@@ -307,12 +326,10 @@ class _Walk:
             self._token(id(value))
             if not _is_inert(value):
                 # An iterator, a generator of random numbers, a queue, a lock, a weak reference.
-                unseen = self.passed_unseen if self._is_passed else self.too_large
-                unseen.append(f"{name} ({kind.__name__})")
+                self._unseen(name, kind)
             return
         if foreign := [base for base in kind.__mro__ if not _is_familiar(base)]:
-            unseen = self.passed_unseen if self._is_passed else self.too_large
-            unseen.append(f"{name} ({foreign[0].__name__})")
+            self._unseen(name, foreign[0])
         self._token(id(kind))
         if not self._is_passed:
             self._watch("attr", value, "__class__", kind)
@@ -329,6 +346,10 @@ class _Walk:
                     self._held("attr", value, key, item)
                 else:
                     self._fixed("attr", value, key, item)
+
+    def _unseen(self, name: str, kind: type) -> None:
+        if not self._is_passed:
+            self.too_large.append(f"{name} ({kind.__name__})")
 
     def _items(self, holder: dict, is_object: bool) -> None:
         keys = [k for k in _keys_of(holder) if k != "__kernelwright_methods__"]

@@ -27,7 +27,7 @@ from mlx.nn.layers.normalization import RMSNorm
 from kernelwright import ir
 from kernelwright.errors import InputError
 from kernelwright.runtime.definition import _are_alike
-from kernelwright.runtime.guard import State, Surroundings
+from kernelwright.runtime.guard import State
 
 USER = """
 import functools
@@ -318,39 +318,6 @@ def test_what_has_a_state_that_nothing_shows_is_said(
 
 class First:
     pass
-
-
-class Amplifier(threading.local):
-    gain = 2.0
-
-
-class Routed(Module):
-    def __init__(self, **held: object) -> None:
-        super().__init__()
-        for name, value in held.items():
-            object.__setattr__(self, name, value)
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return x * float(next(self.rates)) * self.log[0] * self.local.gain * self.drawn.random()
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("rates", itertools.repeat(2.0), "rates (repeat)"),
-        ("log", deque([1.0]), "log (deque)"),
-        ("local", Amplifier(), "local (_local)"),
-        ("drawn", np.random.default_rng(1), "drawn (Generator)"),
-    ],
-)
-def test_a_module_that_holds_such_a_thing_is_left_to_mlx(
-    name: str, value: object, said: str
-) -> None:
-    module = Routed(**{name: value})
-    assert Surroundings.of(Routed.__call__, module).obstacle == said
-    around = Surroundings.of(Routed.__call__, Routed())
-    assert not around.obstacle
-    assert around.holds()
 
 
 def test_the_shape_of_a_global_array_counts_and_its_values_do_not() -> None:

@@ -130,6 +130,9 @@ def _under(size: int, stride: int, inner: Placement) -> list[tuple[int, int]] | 
     if stride == 0:
         return [(size, 0)]
     found: list[tuple[int, int]] = []
+    if not size or not all(digit for digit, _ in inner):
+        # A view of no elements has no places.
+        return None
     for digit, step in reversed(inner):
         if stride >= digit:
             if stride % digit:

@@ -9,7 +9,6 @@ from functools import cached_property
 from mlx.nn.layers.base import Module
 
 from kernelwright.errors import KernelwrightError, UnsupportedError
-from kernelwright.runtime.guard import Surroundings
 from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.compiled_step import StepCall
 from kernelwright.runtime.models.nest import Key, array_types, call_key, without_sizes
@@ -27,6 +26,7 @@ from kernelwright.runtime.models.site import (
     site_of,
     uninstall,
 )
+from kernelwright.runtime.models.surroundings import Surroundings
 from kernelwright.runtime.models.trace import trace_call
 from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import all_modules, own_class, structure, submodules
@@ -68,7 +68,10 @@ class Installation:
     _learned: int = 0
     _looks: int = 0
     _holds: Callable[[], bool] = lambda: False
-    """Says whether what the model's code reads besides the model is what it was."""
+    """Says whether what the model's code reads besides its parameters is what it was."""
+    _surveyed: int = -1
+    """The epoch in which what its code reads was noted."""
+    _thread: threading.local = field(default_factory=threading.local)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _trials: dict[Key, StepTrial] = field(default_factory=dict)
     """Of kinds of calls whose kernels are being timed in place."""
@@ -95,6 +98,22 @@ class Installation:
         self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
         """Answer a call of the model; one of a new kind is looked at part by part."""
+        was_inside = getattr(self._thread, "is_inside", False)
+        self._thread.is_inside = True
+        try:
+            return self._enter(module, args, kwargs)
+        finally:
+            self._thread.is_inside = was_inside
+
+    def is_current(self) -> bool:
+        """Say whether routes may answer: the model asked, or nothing changed since it did."""
+        return getattr(self._thread, "is_inside", False) or (
+            self._generation == self.server.generation() and self._holds()
+        )
+
+    def _enter(
+        self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> object:
         self.calls += 1
         generation = self.server.generation()
         if self._idle == (self.epoch, generation):
@@ -168,6 +187,10 @@ class Installation:
             self._trials.clear()
             self.epoch += 1
             self._generation = generation
+            self._looks += 1
+            if self._looks > _MOST_LOOKS:
+                self._learned = _MOST_LEARNED + 1
+        if self._surveyed != self.epoch:
             self._look_around()
         if not self._has_anything or self._learned > _MOST_LEARNED:
             self._idle = self.epoch, generation
@@ -220,10 +243,8 @@ class Installation:
         return True
 
     def _look_around(self) -> None:
-        """Note what the model's code reads besides the model; what changes often is left to MLX."""
-        self._looks += 1
-        if self._looks > _MOST_LOOKS:
-            self._learned = _MOST_LEARNED + 1
+        """Note what the model's code reads besides its parameters."""
+        self._surveyed = self.epoch
         self._holds = Surroundings.of(own_method(self.model, "__call__"), self.model).holds
 
     def _weigh(
@@ -306,16 +327,16 @@ class Installation:
         key = (structure(call.module), call.method, call_key(call.args, call.kwargs))
         if key in self._plans:
             return self._plans[key]
+        trace: Trace | None = None
+        plan: Plan | None = None
         try:
-            around = Surroundings.of(own_method(call.module, call.method), call.module)
-            if around.obstacle:
-                raise UnsupportedError(
-                    f"what {name} reads cannot be compared at each call ({around.obstacle})"
-                )
+            _check_reads(call)
             trace, plan = self._traced(call, results)
         except KernelwrightError as e:
             self._reasons[name] = str(e)
-            trace, plan = None, None
+        except Exception as e:
+            # The call was answered already: a model that works does not fail for want of kernels.
+            self._reasons[name] = f"{name} cannot be looked at: {type(e).__name__}: {e}"
         if trace is None or trace.is_shared:
             self._plans[key] = plan
         return plan
@@ -364,6 +385,14 @@ class Installation:
         if trace.is_shared:
             alike.append((trace, plan))
         return plan
+
+
+def _check_reads(call: SeenCall) -> None:
+    """Refuse a call whose code reads what may change without anybody's notice."""
+    obstacle = Surroundings.of(own_method(call.module, call.method), call.module).obstacle
+    if obstacle:
+        name = type(call.module).__name__
+        raise UnsupportedError(f"what {name} reads cannot be compared at each call ({obstacle})")
 
 
 def _root_call(

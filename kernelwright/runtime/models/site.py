@@ -19,6 +19,8 @@ from kernelwright.runtime.models.tree import ORIGINAL, SITE, own_class
 METHODS = ("__call__", "as_linear")
 """What models call of a module: itself, and an embedding as the last projection."""
 MOST_ROUTES = 64
+_CHANGING = ("clear", "pop", "popitem", "setdefault", "__ior__")
+"""What changes a module as the dict that it is; its `update` sets each parameter."""
 
 
 class Owner(Protocol):
@@ -31,6 +33,9 @@ class Owner(Protocol):
         self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
         """Answer a call of the whole model."""
+
+    def is_current(self) -> bool:
+        """Say whether what routes were made for is what it was."""
 
     def is_looking(self) -> bool:
         """Say whether this thread is looking at a call of the model."""
@@ -168,10 +173,17 @@ def _watched_class(kind: type[Module]) -> type[Module]:
         dict.__delitem__(self, key)
         _touched(self)
 
+    def changing(name: str) -> Callable[..., object]:
+        def change(self: Module, *args: object, **kwargs: object) -> object:
+            _touched(self)
+            return getattr(kind, name)(self, *args, **kwargs)
+
+        return change
+
     def __reduce_ex__(self: Module, protocol: int) -> object:  # noqa: N807
         return _as_own_class(dict.__reduce_ex__(self, protocol), kind)
 
-    body = {
+    body = {name: changing(name) for name in _CHANGING} | {
         "__setitem__": __setitem__,
         "__setattr__": __setattr__,
         "__delitem__": __delitem__,
@@ -233,7 +245,7 @@ def answer(
 ) -> object:
     """Answer a call by its route, or by the module itself."""
     run = site.find(method, args, kwargs)
-    if run is not None:
+    if run is not None and site.owner.is_current():
         try:
             return run(args, kwargs)
         except StaleError:

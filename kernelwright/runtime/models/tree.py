@@ -104,16 +104,25 @@ def structure(module: Module) -> tuple[object, ...]:
 
     Their classes, the plain values that they keep, and the shapes and dtypes of their arrays.
     """
-    kept = tuple((k, _value(v)) for k, v in sorted(vars(module).items()) if k not in _IGNORED)
-    held = tuple((path, _value(value)) for path, value in _held(module, ()))
+    return _structure(module, {})
+
+
+def _structure(module: Module, met: dict[int, int]) -> tuple[object, ...]:
+    """Return the structure of a module; one that was met before, such as its parent, by number."""
+    if id(module) in met:
+        return (met[id(module)],)
+    met[id(module)] = len(met)
+    fields = sorted(vars(module).items())
+    kept = tuple((k, _value(v, met)) for k, v in fields if k not in _IGNORED)
+    held = tuple((path, _value(value, met)) for path, value in _held(module, ()))
     return (_Same(own_class(module)), kept, held)
 
 
-def _value(value: object) -> object:
+def _value(value: object, met: dict[int, int]) -> object:
     if isinstance(value, mx.array):
         return (value.shape, hash(value.dtype))
     if isinstance(value, Module):
-        return structure(value)
+        return _structure(value, met)
     if isinstance(value, _PLAIN):
         # 1, 1.0 and True are equal in Python and different to a function of arrays.
         return (type(value), value)
