@@ -104,6 +104,14 @@ class OutputAccuracy(Record):
     bound: float
 
 
+class InputValue(Record):
+    """What an input of a case holds at one place."""
+
+    input: int
+    index: tuple[int, ...]
+    value: float
+
+
 class Mismatch(Record):
     """Where a wrong answer is wrong, in words, at the smallest shape that shows it."""
 
@@ -115,6 +123,8 @@ class Mismatch(Record):
     expected: float | None = None
     found: float | None = None
     index: tuple[int, ...] = ()
+    inputs: tuple[InputValue, ...] = ()
+    """What inputs of the output's shape, or broadcast to it, hold at the same place."""
 
 
 class Samples(Record):

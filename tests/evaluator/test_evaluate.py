@@ -109,6 +109,8 @@ def test_a_wrong_answer_is_located_in_words(evaluator: Evaluator) -> None:
     assert found.status is Status.WRONG
     assert found.mismatches[0].words == "the last 3 columns of every row"
     assert found.mismatches[0].expected != found.mismatches[0].found
+    (given,) = found.mismatches[0].inputs
+    assert (given.input, given.index) == (0, found.mismatches[0].index)
 
 
 def test_unwritten_elements_are_located_in_words(evaluator: Evaluator) -> None:

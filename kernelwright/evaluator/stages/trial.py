@@ -1,7 +1,7 @@
 """One program before one device: compile it, run it, and turn what happens into findings."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.diagnose.location import first_bad, locate
-from kernelwright.evaluator.evaluation import Mismatch, Status
+from kernelwright.evaluator.evaluation import InputValue, Mismatch, Status
 from kernelwright.evaluator.oracle.accuracy import Deviation
 from kernelwright.evaluator.oracle.reference import Reference, judge
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
@@ -381,4 +381,16 @@ def _mismatch(
         expected=values[0],
         found=values[1],
         index=index,
+        inputs=() if reference.case.is_hidden else tuple(_values_at(index, found, reference)),
     )
+
+
+def _values_at(index: tuple[int, ...], output: Array, reference: Reference) -> Iterator[InputValue]:
+    """Yield what each input that may be broadcast to an output holds at an index of it."""
+    for number, array in enumerate(reference.inputs):
+        own = index[len(index) - array.ndim :]
+        axes = zip(array.shape, output.shape[output.ndim - array.ndim :], strict=False)
+        is_alike = array.ndim <= len(index) and all(size in (1, whole) for size, whole in axes)
+        if array.size > 1 and is_alike and array.dtype.kind != "c":
+            place = tuple(0 if n == 1 else i for n, i in zip(array.shape, own, strict=True))
+            yield InputValue(input=number, index=place, value=float(array[place]))

@@ -1,8 +1,9 @@
 """What `measure` says of where the time goes."""
 
-from kernelwright.agents.session.tools.report import measure_report
+from kernelwright.agents.session.tools.report import check_report, measure_report
+from kernelwright.evaluator.evaluation import InputValue
 from kernelwright.metal.device.base import LineCost
-from tests.agents.loopback.scene import DEVICE, correct
+from tests.agents.loopback.scene import DEVICE, correct, wrong_at_the_tail
 
 
 def measured(imbalance: float) -> str:
@@ -44,3 +45,12 @@ def test_the_lines_that_take_most_are_told_with_what_they_take() -> None:
     assert "      out[i] = x[i] * 2.0f + 1.0f;" in told
     assert "  source:1: 100% of the bank conflicts\n" in told
     assert "source:99" not in told
+
+
+def test_a_wrong_element_is_told_with_the_inputs_that_led_there() -> None:
+    wrong = wrong_at_the_tail()
+    (mismatch,) = wrong.evaluation.mismatches
+    held = mismatch.model_copy(update={"inputs": (InputValue(input=0, index=(0, 4), value=1.25),)})
+    evaluation = wrong.evaluation.model_copy(update={"mismatches": (held,)})
+    told = check_report(evaluation, wrong.proposal.program)
+    assert "out[0, 4] should be 3.5, found nan, where x[0, 4] is 1.25." in told

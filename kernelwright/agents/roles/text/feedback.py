@@ -131,6 +131,13 @@ def _mismatch(mismatch: Mismatch, program: Program) -> str:
     if mismatch.expected is not None and mismatch.found is not None:
         index = ", ".join(map(str, mismatch.index))
         words += f": {name}[{index}] should be {mismatch.expected:.6g}, found {mismatch.found:.6g}"
+    given = ", ".join(
+        f"{program.inputs[i.input].name}[{', '.join(map(str, i.index))}] is {i.value:.6g}"
+        for i in mismatch.inputs[:_MOST]
+        if i.input < len(program.inputs)
+    )
+    if given:
+        words += f", where {given}"
     return f"{words}."
 
 
