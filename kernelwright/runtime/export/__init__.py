@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from kernelwright.runtime.export.catalog import FORMATS, export_as, export_into
     from kernelwright.runtime.export.folder import ExportFolder
     from kernelwright.runtime.export.format import ExportedFile, ExportedModule
-    from kernelwright.runtime.export.format_name import FormatName
+    from kernelwright.runtime.export.format_name import FormatName, KernelFormatName
     from kernelwright.runtime.export.function.alone import ExampleCall
     from kernelwright.runtime.export.function.export import export_target, function_kernels
     from kernelwright.runtime.export.function.function_export import export_obstacle
@@ -26,6 +26,7 @@ __all__ = [
     "ExportedFile",
     "ExportedModule",
     "FormatName",
+    "KernelFormatName",
     "export_as",
     "export_into",
     "export_module",

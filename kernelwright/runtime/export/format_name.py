@@ -2,4 +2,7 @@
 
 from typing import Literal
 
-FormatName = Literal["module", "package", "metal", "mlxfn", "swift", "cpp", "huggingface", "patch"]
+KernelFormatName = Literal["module", "package", "metal", "mlxfn", "swift", "cpp", "huggingface"]
+"""Those that take kernels by id."""
+FormatName = Literal[KernelFormatName, "patch"]
+"""A patch is of a function's file."""

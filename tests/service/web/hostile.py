@@ -1,4 +1,4 @@
-"""Fills a store with names, ideas, sources and replies that would be markup and scripts."""
+"""Fills a store with texts that would be markup and scripts, and turn the direction of writing."""
 
 import json
 
@@ -10,6 +10,7 @@ from kernelwright.store import KernelStore, NewTrial, Rank, TaskSummary
 from kernelwright.store.model_call import ModelCall
 
 ATTACK = (
+    "\u202e"
     '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">'
     "'\"--><svg onload=window.pwned=1>&lt;b&gt;<a href=javascript:window.pwned=1>x</a>"
 )

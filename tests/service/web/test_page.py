@@ -1,7 +1,9 @@
 """The page in headless Chromium, over a store that a real search filled."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -17,6 +19,7 @@ from playwright.sync_api import (  # noqa: E402
     sync_playwright,
 )
 
+from kernelwright.runtime.export import KernelFormatName  # noqa: E402
 from kernelwright.service.web.night_export import exported_page  # noqa: E402
 from kernelwright.store import KernelStore  # noqa: E402
 from tests.service.web import hostile  # noqa: E402
@@ -227,6 +230,8 @@ def test_the_search_field_is_reached_by_a_key_and_finds(desk: Window, filled: Fi
 def test_an_export_is_saved_from_the_page(desk: Window, filled: Filled) -> None:
     page = desk.to(f"task/{filled.task_id[:16]}/{filled.champion_id[:16]}", ".detail .code")
     page.on("dialog", lambda asked: asked.accept())
+    offered = page.get_by_label("Export as").locator("option").all_inner_texts()
+    assert tuple(offered) == get_args(KernelFormatName)
     with page.expect_download(timeout=PATIENCE_MS) as saved:
         page.get_by_role("button", name="Export").click()
     assert saved.value.suggested_filename.endswith(".zip")
@@ -274,6 +279,8 @@ def test_nothing_that_was_stored_becomes_markup(
                 expect(page.locator("main")).to_contain_text(
                     "<script>window.pwned=1</script>", timeout=PATIENCE_MS
                 )
+                turning = re.findall("[\u202a-\u202e]", page.locator("body").inner_text())
+                assert turning == [], view
             assert window.complaints == []
             assert window.page.evaluate("window.pwned") is None
             assert window.page.locator("main script, main img, main iframe").count() == 0

@@ -86,7 +86,7 @@ class TaskView {
   exporting(found) {
     const verdict = found.evaluations[0]?.evaluation;
     if (!verdict || !["correct", "promoted"].includes(verdict.status)) return null;
-    const formats = ["module", "package", "metal", "mlxfn", "swift", "cpp"];
+    const formats = ["module", "package", "metal", "mlxfn", "swift", "cpp", "huggingface"];
     const select = el("select", { "aria-label": "Export as" }, formats.map((f) => el("option", { value: f }, f)));
     const isSlower = found.gain && !format.beatsMlx(found.gain);
     return [select, el("button", { type: "button", onclick: () => this.take(found.candidate.id, select.value, isSlower) }, "Export")];
