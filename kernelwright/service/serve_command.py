@@ -5,6 +5,7 @@ import secrets
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 import typer
 from rich.text import Text
@@ -152,7 +153,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _address(host: str, port: int, token: str) -> str:
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    query = f"?token={token}" if token else ""
+    query = f"?{urlencode({'token': token})}" if token else ""
     return f"http://{shown}:{port}/{query}"
 
 

@@ -3,22 +3,34 @@
 import io
 import zipfile
 from pathlib import Path
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Header
 from fastapi.responses import Response
 
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, is_paused
 from kernelwright.campaign.history.resuming import ask_to_go_on, ask_to_pause, ask_to_stop, shown_id
 from kernelwright.errors import InputError
-from kernelwright.runtime.export import FormatName
+from kernelwright.runtime.export import KernelFormatName
 from kernelwright.scratch import ScratchFolder
 from kernelwright.service.api.campaigns import require_alive
+from kernelwright.service.api.guard import CSRF_HEADER
 from kernelwright.service.api.record import Asked
 from kernelwright.service.api.routes import Store
 from kernelwright.service.exporting import ExportRequest, export_targets
 from kernelwright.store import Campaign, KernelStore
 
-actions = APIRouter(prefix="/api/v1", tags=["actions"])
+
+def own_page(
+    _sent: Annotated[
+        str,
+        Header(alias=CSRF_HEADER, description="1; not needed with `Authorization: Bearer TOKEN`."),
+    ] = "",
+) -> None:
+    """Describe the header that the guard asks for."""
+
+
+actions = APIRouter(prefix="/api/v1", tags=["actions"], dependencies=[Depends(own_page)])
 
 
 @actions.post("/campaigns/{id}/pause")
@@ -57,7 +69,7 @@ def stop(store: Store, id: str) -> Asked:  # noqa: A002
 def export(
     store: Store,
     id: str,  # noqa: A002
-    format_name: FormatName = "module",
+    format_name: KernelFormatName = "module",
     slower: bool = False,
 ) -> Response:
     """Export a candidate as `kernelwright export` does; the reply is a zip file."""

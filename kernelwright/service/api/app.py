@@ -2,9 +2,10 @@
 
 from importlib.metadata import version
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -48,13 +49,17 @@ def create_app(store: KernelStore, access: Access | None = None) -> FastAPI:
         redoc_url=None,
         responses={status: {"model": Problem, "description": why} for status, why in REFUSALS},
     )
+    # The guard checks the token; this describes it.
+    token = HTTPBearer(
+        auto_error=False, scheme_name="token", description="What `kernelwright serve` printed."
+    )
     app.state.store = store
     app.state.redactor = redactor
     for router in (routes, actions):
         app.include_router(
             router,
             default_response_class=reply_class(redactor),
-            dependencies=[Depends(check_query)],
+            dependencies=[Depends(check_query), *([Security(token)] if access.token else [])],
         )
     app.include_router(pages)
     app.add_exception_handler(KernelwrightError, problem)

@@ -130,7 +130,7 @@ class CandidateDiff(Record):
 
 
 class RooflinePoint(Record):
-    """One evaluation over a chip's roofline."""
+    """One candidate over a chip's roofline."""
 
     candidate_id: str
     author: str
@@ -152,7 +152,7 @@ class Roofline(Record):
     bandwidth_gb_s: float
     points: tuple[RooflinePoint, ...]
     total: int
-    """Evaluations with a time; more than there are points where only the best are drawn."""
+    """Candidates with a time; more than there are points where only the best are drawn."""
 
 
 class SpendCurve(Record):

@@ -28,26 +28,28 @@ class _Figures(NamedTuple):
 def roofline(store: KernelStore, task_id: str, champions: Iterable[str]) -> Roofline | None:
     """Return a task's candidates as points; None where nothing was counted.
 
-    Candidates are drawn over the roof of the chip that most of them were timed on; measured and
-    predicted times keep their names.
+    Candidates are drawn over the roof of the chip that most of them were timed on, each once, as
+    its best evaluation there; measured and predicted times keep their names.
     """
-    known = [
-        (evaluation, figures)
-        for evaluation in store.browse.evaluations(task_id, limit=MOST_POINTS)
-        if (figures := _figures(evaluation)) is not None
-    ]
-    chips = Counter(figures.chip for _, figures in known)
+    known: dict[tuple[str, str], tuple[StoredEvaluation, _Figures]] = {}
+    found = store.browse.evaluations(task_id, limit=MOST_POINTS)
+    for evaluation in found:
+        if (figures := _figures(evaluation)) is not None:
+            known.setdefault((figures.chip, evaluation.candidate_id), (evaluation, figures))
+    chips = Counter(chip for chip, _ in known)
     if not chips:
         return None
     profile = find_profile(chips.most_common(1)[0][0])
     promoted = set(champions)
-    points = [_point(e, f, promoted) for e, f in known if f.chip == profile.name]
+    points = [_point(e, f, promoted) for e, f in known.values() if f.chip == profile.name]
     return Roofline(
         chip=profile.name,
         peak_gflops=profile.float_tflops * 1000,
         bandwidth_gb_s=profile.bandwidth_gb_s,
         points=tuple(points),
-        total=len(known),
+        total=store.browse.ranked_candidates(task_id)
+        if len(found) == MOST_POINTS
+        else len({candidate_id for _, candidate_id in known}),
     )
 
 

@@ -109,5 +109,5 @@ def _candidate_answers(store: KernelStore, id_: str) -> Iterator[tuple[str, obje
 
 def _plain(found: Record | Sequence[Record] | None) -> object:
     """Return a record as the API's JSON tells it."""
-    text = _ADAPTER.dump_json(found, serialize_as_any=True)
+    text = _ADAPTER.dump_json(found)
     return json.loads(text)

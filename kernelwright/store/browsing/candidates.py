@@ -187,6 +187,14 @@ def _child_counts(session: Session, rows: Sequence[CandidateRow]) -> dict[str, i
     return {parent: count for parent, count in session.execute(query) if parent is not None}
 
 
+def ranked_candidates(session: Session, task_id: str) -> int:
+    """Count a task's candidates that have a ranked evaluation."""
+    query = select(func.count(EvaluationRow.candidate_id.distinct())).where(
+        EvaluationRow.task_id == task_id, EvaluationRow.rank_value.is_not(None)
+    )
+    return session.scalar(query) or 0
+
+
 def stored_evaluations(
     session: Session, task_id: str, *, limit: int
 ) -> tuple[StoredEvaluation, ...]:

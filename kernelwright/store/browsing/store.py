@@ -105,6 +105,11 @@ class BrowsingStore:
         with self._read() as session:
             return candidates.stored_evaluations(session, task_id, limit=limit)
 
+    def ranked_candidates(self, task_id: str) -> int:
+        """Count a task's candidates that have a ranked evaluation."""
+        with self._read() as session:
+            return candidates.ranked_candidates(session, task_id)
+
     def totals(self, run_ids: Collection[str]) -> RunTotals:
         """Add up what some runs did and spent."""
         with self._read() as session:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Row, RowMapping, func, select
+from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.orm import Session
 
 from kernelwright.evaluator.evaluation import BASELINE_NAMES, EVALUATOR_VERSION, Status
@@ -135,20 +135,6 @@ _CHAMPION = (
 )
 
 
-def _speedup(found: RowMapping) -> dict[str, object] | None:
-    if found["speedup"] is None:
-        return None
-    # A prediction has no interval.
-    is_measured = found["speedup_kind"] == "measured"
-    return {
-        "kind": found["speedup_kind"],
-        "baseline": BASELINE_NAMES.get(found["baseline"], found["baseline"]),
-        "ratio": found["speedup"],
-        "lower": found["speedup_lower"] if is_measured else None,
-        "upper": found["speedup_upper"] if is_measured else None,
-    }
-
-
 def _champion_in(row: Row[*tuple[object, ...]]) -> Champion:
     """Read the columns of `_CHAMPION`."""
     found = row._mapping
@@ -159,7 +145,7 @@ def _champion_in(row: Row[*tuple[object, ...]]) -> Champion:
             "task": {name: found[name] for name in task},
             "freshness": freshness_of(found["state"], found["evaluator_version"]),
             "rank": {"kind": found["rank_kind"], "value": found["rank_value"]},
-            "speedup": _speedup(found),
+            "speedup": speedup_of(row),
             "status": Status(found["status"]),
             **{name: found[name] for name in rest},
         }
@@ -186,17 +172,19 @@ def freshness_of(state: str, evaluator_version: int) -> str:
     return "stale" if state == "fresh" and evaluator_version < EVALUATOR_VERSION else state
 
 
-def speedup_of(row: ChampionRow) -> ChampionSpeedup | None:
-    """Return what a champion gains; None where nothing was compared."""
+def speedup_of(row: ChampionRow | Row[*tuple[object, ...]]) -> ChampionSpeedup | None:
+    """Return what a champion, or a row with its columns, gains; None where nothing was compared."""
     if row.speedup is None:
         return None
+    # A prediction has no interval.
+    is_measured = row.speedup_kind == "measured"
     return ChampionSpeedup.model_validate(
         {
             "kind": row.speedup_kind,
-            "baseline": row.baseline,
+            "baseline": BASELINE_NAMES.get(row.baseline or "", row.baseline),
             "ratio": row.speedup,
-            "lower": row.speedup_lower,
-            "upper": row.speedup_upper,
+            "lower": row.speedup_lower if is_measured else None,
+            "upper": row.speedup_upper if is_measured else None,
         }
     )
 

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -59,6 +60,47 @@ def test_the_addresses_are_pinned(client: TestClient) -> None:
         "post /campaigns/{id}/stop",
         "post /candidates/{id}/export",
     }
+
+
+def test_the_description_tells_what_an_action_needs(store: KernelStore) -> None:
+    described = TestClient(create_app(store, Access(token="a-token")), base_url=BASE)
+    paths = described.get(
+        f"{API}/openapi.json", headers={"authorization": "Bearer a-token"}
+    ).json()["paths"]
+    export = paths[f"{API}/candidates/{{id}}/export"]["post"]
+    given = {parameter["name"]: parameter for parameter in export["parameters"]}
+    assert given["x-kernelwright"]["in"] == "header"
+    assert "patch" not in given["format_name"]["schema"]["enum"]
+    assert export["security"] == [{"token": []}]
+    open_to_all = create_app(store, Access()).openapi()["paths"]
+    assert "security" not in open_to_all[f"{API}/campaigns"]["get"]
+
+
+def test_a_baseline_has_one_name_and_a_prediction_no_interval(
+    client: TestClient, filled: Filled
+) -> None:
+    told = []
+    for path in (
+        "/champions",
+        "/tasks",
+        f"/tasks/{filled.task_id}",
+        f"/campaigns/{filled.campaign_id}/tasks",
+    ):
+        told += [s for s in _speedups(client.get(f"{API}{path}").json()) if s]
+    assert len(told) >= 4
+    assert {speedup["baseline"] for speedup in told} <= {"eager MLX", "mx.compile", "mx.fast"}
+    assert [s for s in told if s["kind"] == "predicted" and s["lower"] is not None] == []
+
+
+def _speedups(found: object) -> Iterator[dict[str, object]]:
+    if isinstance(found, dict):
+        if "speedup" in found:
+            yield found["speedup"]
+        for value in found.values():
+            yield from _speedups(value)
+    elif isinstance(found, list):
+        for value in found:
+            yield from _speedups(value)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +223,27 @@ def test_every_ranked_candidate_is_a_point_below_the_roof(
         assert 0 < point["gflops"] < limit * 1.01
         assert point["kind"] == "predicted"
     assert any(point["is_champion"] for point in roof["points"])
+
+
+def test_a_candidate_of_several_evaluations_is_one_point(
+    client: TestClient, store: KernelStore, filled: Filled
+) -> None:
+    ranked = store.browse.evaluations(filled.task_id, limit=100)
+    ids = {evaluation.candidate_id for evaluation in ranked}
+    assert len(ranked) > len(ids)
+    roof = client.get(f"{API}/tasks/{filled.task_id}/roofline").json()
+    assert sorted(point["candidate_id"] for point in roof["points"]) == sorted(ids)
+    assert roof["total"] == len(ids)
+
+
+def test_a_roofline_tells_how_many_candidates_it_leaves_out(
+    client: TestClient, filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{API}/tasks/{filled.task_id}/roofline"
+    whole = client.get(path).json()["total"]
+    monkeypatch.setattr("kernelwright.service.api.roofline.MOST_POINTS", 1)
+    cut = client.get(path).json()
+    assert (len(cut["points"]), cut["total"]) == (1, whole)
 
 
 def test_the_log_is_read_in_pages_by_cursors(client: TestClient, filled: Filled) -> None:

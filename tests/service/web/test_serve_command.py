@@ -7,14 +7,18 @@ import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from kernelwright.errors import InputError, StoreError
 from kernelwright.extra import missing_extra
 from kernelwright.service.commands import app
 from kernelwright.service.serve_command import _is_news
+from kernelwright.service.web.night_export import exported_page
+from kernelwright.store import KernelStore
 from tests.service.web.browser import served
 from tests.service.web.conftest import Filled
 
@@ -50,6 +54,23 @@ def test_a_server_that_others_reach_makes_up_a_token(filled: Filled) -> None:
         request = urllib.request.Request(asked, headers={"Authorization": f"Bearer {found[2]}"})
         with urllib.request.urlopen(request, timeout=60) as response:
             assert json.load(response)["rows"]["task"] == 1
+
+
+def test_the_printed_address_signs_in_with_any_token(filled: Filled) -> None:
+    with served(filled.url, "--token", "a b&c=ü") as address:
+        assert parse_qs(urlsplit(address).query) == {"token": ["a b&c=ü"]}
+
+
+def test_an_exported_page_holds_what_the_api_tells(filled: Filled, client: TestClient) -> None:
+    with KernelStore(filled.url, must_exist=True) as store:
+        page = exported_page(store, filled.campaign_id)
+    held = re.search(r'<script type="application/json" id="held">(.*?)</script>', page, re.DOTALL)
+    assert held is not None
+    answers = json.loads(held[1])["answers"]
+    compared = [path for path in answers if re.match("/(candidates|tasks)/", path)]
+    assert compared
+    for path in compared:
+        assert client.get(f"/api/v1{path}").json() == answers[path], path
 
 
 def test_a_port_that_is_taken_is_one_sentence(filled: Filled) -> None:
