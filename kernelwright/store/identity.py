@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Dialect, Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
@@ -21,9 +21,7 @@ def watch_file(engine: Engine, path: Path, label: str) -> None:
     """
     opened: list[_Identity] = []
 
-    def check(
-        connection: DBAPIConnection, entry: ConnectionPoolEntry, proxy: PoolProxiedConnection
-    ) -> None:
+    def check() -> None:
         found = _identity(path)
         if not opened:
             if found is not None:
@@ -40,7 +38,18 @@ def watch_file(engine: Engine, path: Path, label: str) -> None:
                 "program again to read the new one."
             )
 
-    event.listen(engine, "checkout", check)
+    def connects(dialect: Dialect, entry: ConnectionPoolEntry, where: object, how: object) -> None:
+        # SQLite would make an empty file, which may get the inode of the one that was removed.
+        if opened:
+            check()
+
+    def uses(
+        connection: DBAPIConnection, entry: ConnectionPoolEntry, proxy: PoolProxiedConnection
+    ) -> None:
+        check()
+
+    event.listen(engine, "do_connect", connects)
+    event.listen(engine, "checkout", uses)
 
 
 def _identity(path: Path) -> _Identity | None:

@@ -40,6 +40,17 @@ def test_nothing_is_written_to_a_store_that_was_removed(path: Path) -> None:
             store.log("a campaign", "Kind", "{}")
 
 
+def test_a_store_that_was_removed_is_not_made_anew(path: Path) -> None:
+    with KernelStore(str(path)) as store:
+        store.statistics()
+        path.unlink()
+        with pytest.raises(StoreError, match="was moved or removed"):
+            store.campaigns()
+        with pytest.raises(StoreError, match="was moved or removed"):
+            store.campaigns()
+    assert not path.exists()
+
+
 def test_a_relative_path_means_the_same_in_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
