@@ -9,9 +9,10 @@ from typing import Protocol, cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+from kernelwright.runtime.models.heir import heir
 from kernelwright.runtime.models.rotary import CoreWithRope, core_name
 from kernelwright.runtime.models.translated import NAMES as TRANSLATED
-from kernelwright.runtime.models.tree import ORIGINAL, SITE, Path, own_class
+from kernelwright.runtime.models.tree import SITE, Path, own_class
 
 _SHADOW = "_kernelwright_shadow"
 ATTENTION = "scaled_dot_product_attention"
@@ -157,8 +158,8 @@ def _shadow_class(kind: type[Module]) -> type[Module]:
 
     methods = {name: getattr(kind, name) for name in dir(kind) if name != "__call__"}
     body: dict[str, object] = {n: other(f) for n, f in methods.items() if _looked_up(f)}
-    body |= {"__call__": call, "__module__": kind.__module__, ORIGINAL: kind}
-    return type(kind.__name__, (kind,), body)
+    body |= {"__call__": call, "__module__": kind.__module__}
+    return heir(kind, body)
 
 
 def _copy(value: object) -> object:

@@ -10,11 +10,12 @@ from typing import Protocol, cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+from kernelwright.runtime.models.heir import heir, set_class
 from kernelwright.runtime.models.nest import Key, call_key, is_fixed
 from kernelwright.runtime.models.recurrent import snapshot
 from kernelwright.runtime.models.rotary import StaleError
 from kernelwright.runtime.models.straight_line import Run
-from kernelwright.runtime.models.tree import ORIGINAL, SITE, own_class
+from kernelwright.runtime.models.tree import SITE, own_class
 
 METHODS = ("__call__", "as_linear")
 """What models call of a module: itself, and an embedding as the last projection."""
@@ -131,7 +132,7 @@ def activate(module: Module, *, is_active: bool) -> None:
     kind = own_class(module)
     wanted = _active_class(kind) if is_active else _watched_class(kind)
     if type(module) is not wanted:
-        _set_class(module, wanted)
+        set_class(module, wanted)
 
 
 def uninstall(module: Module) -> None:
@@ -139,12 +140,7 @@ def uninstall(module: Module) -> None:
     vars(module).pop(SITE, None)
     kind = own_class(module)
     if type(module) is not kind:
-        _set_class(module, kind)
-
-
-def _set_class(module: Module, kind: type[Module]) -> None:
-    # Past the module's own `__setattr__`, which would take it for a change of the model.
-    object.__setattr__(module, "__class__", kind)
+        set_class(module, kind)
 
 
 def _touched(module: Module) -> None:
@@ -191,9 +187,8 @@ def _watched_class(kind: type[Module]) -> type[Module]:
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
-        ORIGINAL: kind,
     }
-    return type(kind.__name__, (kind,), body)
+    return heir(kind, body)
 
 
 def _as_own_class(reduced: object, kind: type[Module]) -> tuple[object, ...]:
@@ -220,7 +215,7 @@ def _active_class(kind: type[Module]) -> type[Module]:
     for method in METHODS:
         if hasattr(kind, method):
             body[method] = _method(method, kind)
-    return type(kind.__name__, (kind,), body)
+    return heir(kind, body)
 
 
 def _method(method: str, kind: type[Module]) -> Callable[..., object]:
