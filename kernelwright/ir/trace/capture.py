@@ -20,6 +20,7 @@ from kernelwright.ir.trace.array import is_array, to_mlx
 from kernelwright.ir.trace.closure import named_arrays, reachable
 from kernelwright.ir.trace.exporter import Trace, to_type
 from kernelwright.ir.trace.held import evaluate_held, is_one_without_values
+from kernelwright.ir.trace.random_state import kept_random_state
 from kernelwright.ir.trace.recorder import Recorder
 from kernelwright.ir.trace.refusal import (
     check_returns_results,
@@ -414,8 +415,6 @@ def _unchanged_parameters(held: Sequence[mx.array], name: str) -> Iterator[None]
 def _tracing() -> Iterator[None]:
     """Trace on the CPU and without `mx.compile`, so that every machine sees the same graph."""
     compiles = _compile_is_enabled()
-    # Keys that were split and never evaluated would become part of the graph.
-    mx.eval(list(cast("list[mx.array]", mx.random.state)))
     mx.disable_compile()
     contiguous = mx.contiguous
     # MLX cannot export its copy to a dense layout; the values are the argument's.
@@ -423,7 +422,7 @@ def _tracing() -> Iterator[None]:
     thread = threading.get_ident()
     _TRACING[thread] = _TRACING.get(thread, 0) + 1
     try:
-        with mx.stream(mx.cpu):
+        with kept_random_state(), mx.stream(mx.cpu):
             yield
     finally:
         _TRACING[thread] -= 1

@@ -11,6 +11,7 @@ from mlx.nn.layers.base import Module
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.trace.random_state import kept_random_state
 from kernelwright.runtime.models.call_order import In, Out, State, reordered
 from kernelwright.runtime.models.nest import (
     Ref,
@@ -63,7 +64,7 @@ def trace_call(
     """
     call = (args, dict(kwargs))
     by = translation or Translation(None)
-    with TRACING:
+    with TRACING, kept_random_state():
         try:
             deep = _Recording(module, method, call, results, by, is_deep=True)
             deep.holds_rope = holds_rope

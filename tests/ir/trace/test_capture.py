@@ -280,3 +280,11 @@ def test_what_computes_nothing_when_it_is_called_is_not_called(
 ) -> None:
     with pytest.raises(UnsupportedError, match=f"{words}, which computes nothing"):
         capture(function, mx.zeros(4))
+
+
+def test_a_capture_draws_nothing_from_the_programs_random_numbers() -> None:
+    mx.random.seed(3)
+    expected = mx.random.normal((4,))
+    mx.random.seed(3)
+    capture(lambda x: x * mx.random.normal((4,)), mx.ones((4,)))
+    assert mx.array_equal(mx.random.normal((4,)), expected)

@@ -348,3 +348,16 @@ def test_prompts_of_ever_new_lengths_are_not_looked_at(monkeypatch: pytest.Monke
         mx.eval(model(mx.array([[7] * length])))
         looked.append(bool(traced))
     assert looked == [True, True, False, False, True]
+
+
+def test_looking_at_a_call_draws_no_random_numbers() -> None:
+    def draws(model: Callable[[mx.array], mx.array]) -> list[mx.array]:
+        mx.random.seed(9)
+        return [model(mx.ones((2, 32))) for _ in range(3)]
+
+    mx.random.seed(7)
+    model = nn.Sequential(nn.Linear(32, 32), nn.Dropout(0.5), nn.RMSNorm(32))
+    expected = draws(model)
+    optimize_model(model, Replaying())
+    for drawn, other in zip(draws(model), expected, strict=True):
+        assert mx.allclose(drawn, other, atol=1e-5)

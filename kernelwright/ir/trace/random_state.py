@@ -1,0 +1,19 @@
+"""A trace draws random numbers, and a program that sets a seed must not notice."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import mlx.core as mx
+
+
+@contextmanager
+def kept_random_state() -> Iterator[None]:
+    """Give MLX's random state of this thread back as it was."""
+    (key,) = mx.random.state
+    # Reading evaluates it: a key that was split and never evaluated would be a part of a graph.
+    high, low = key.tolist()
+    try:
+        yield
+    finally:
+        # MLX makes a state of the two halves of a seed; nothing else sets one.
+        mx.random.seed(high << 32 | low)
