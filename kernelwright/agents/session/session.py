@@ -27,6 +27,10 @@ _NUDGE = (
     "Nothing was called. Use a tool, or write one JSON object in a fence: "
     '{"tool": "check", "arguments": {…}}; call `done` if nothing is left to try.'
 )
+_NO_JSON = (
+    "What looks like a call cannot be read: expected one whole JSON object in a fence, with line "
+    'breaks in texts as \\n and quotes as \\", found none.'
+)
 _CUT_OFF = "Your reply was cut off at its limit: say less at a time, and edit instead of rewriting."
 _CLOSING = (
     "The search of this task ends here. Call `done` and say in at most two sentences what a "
@@ -193,7 +197,11 @@ class Session:
         if submitted:
             self._waiting = _Waiting(ran, is_text)
             return tuple(submitted.values())
-        remark = _CUT_OFF if reply.stop == "truncated" else ""
+        remark = ""
+        if reply.stop == "truncated":
+            remark = _CUT_OFF
+        elif not ran and '"tool"' in reply.text:
+            remark = _NO_JSON
         self._say([r.result for r in ran], remark if ran else remark or _NUDGE, is_text=is_text)
         if self._idle >= self.toolbox.caps.idle_turns:
             self.ended = f"{self._idle} turns in a row brought no tool call that can be carried out"

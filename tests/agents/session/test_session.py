@@ -495,3 +495,10 @@ def test_calls_as_text_read_like_any_other_and_are_not_carried_out_twice(
     assert [line.split()[0] for line in lines if line.startswith(("✓ d1", "✗ there is no program"))
             ] == ["✓", "✗"]  # fmt: skip
     assert not [line for line in lines if line.startswith(("```json", '{"tool"'))]
+
+
+def test_a_call_as_text_that_is_no_json_is_told_so(wire: str, judge: Shared) -> None:
+    broken = Said('{"tool": "check", "arguments": {"program": ', style="text")
+    with partner(wire, turns(broken)) as talker, AsyncBridge(talker.open()) as bridge:
+        ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+        assert "expected one whole JSON object" in talker.server.requests[1].text

@@ -1,6 +1,7 @@
 """Whatever a server sends instead of a reply becomes one clear sentence, in every format."""
 
 import json
+from collections.abc import Iterator
 from itertools import chain, repeat
 
 import pytest
@@ -83,7 +84,7 @@ PAID_FOR: dict[str, Response] = {"unreadable": NO_JSON, "empty": Said("", style=
 def test_what_is_paid_for_and_of_no_use_is_asked_for_seldom_and_ends_a_conversation(
     wire: str, judge: Shared, name: str
 ) -> None:
-    script = chain([LOOK], repeat(PAID_FOR[name]))
+    script: Iterator[Response] = chain([LOOK], repeat(PAID_FOR[name]))
     endings: list[Ending] = []
     with LoopbackServer(lambda _: next(script)) as server:
         with AsyncBridge(Partner(server, wire).open()) as bridge:
@@ -98,7 +99,7 @@ def test_what_is_paid_for_and_of_no_use_is_asked_for_seldom_and_ends_a_conversat
 def test_other_faults_between_do_not_count_as_unreadable(wire: str) -> None:
     verse = Said('{"line": "waves", "times": 3}')
     busy = Refused(503, "busy")
-    script = iter([busy, busy, NO_JSON, busy, NO_JSON, verse])
+    script: Iterator[Response] = iter([busy, busy, NO_JSON, busy, NO_JSON, verse])
     with LoopbackServer(lambda _: next(script)) as server:
         assert Partner(server, wire).ask().record.times == 3
 
