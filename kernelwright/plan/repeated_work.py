@@ -22,6 +22,8 @@ def repeated_operations(graph: Graph) -> int:
     What is read in several rows or parts stands at as many places. Reductions begin anew: their
     results are computed once a row.
     """
+    if not any(node.op in _MOVING for node in graph.nodes):
+        return 0
     places: dict[ValueId, set[Path]] = {value: {()} for value in graph.outputs}
     first = _first_alike(graph)
     total = 0
@@ -30,7 +32,8 @@ def repeated_operations(graph: Graph) -> int:
         if len(here) > _MOST_PLACES or total > MOST_REPEATED:
             return MOST_REPEATED + 1
         kind = op_named(node.op).kind
-        total += max(len(here) - 1, 0) * _operations(graph, number, kind)
+        if len(here) > 1:
+            total += (len(here) - 1) * _operations(graph, number, kind)
         if kind in (Kind.REDUCTION, Kind.SCAN):
             here = {()}
         if node.op in _MOVING:
