@@ -30,7 +30,8 @@ Sum = dict[Monomial, float]
 """Coefficients of products of elements."""
 Indices = NDArray[np.int64]
 _MOST_TERMS = 4
-_MOST_FACTORS = 3
+_MOST_FACTORS = 2
+"""An element and one of a table; what has more is what is turned, as a whole."""
 LONGEST_ROW = 512
 _WIDEST_MATRIX = 256
 
@@ -110,11 +111,23 @@ class RowMaps:
         return [_scaled(row[i], float(numbers[i, j])) for j, i in enumerate(places)]
 
     def _computed(self, node: Node, axes: int) -> list[Sum] | None:
-        pairs = zip(*(self.row(v, axes) for v in node.inputs), strict=True)
+        rows = [self.row(v, axes) for v in node.inputs]
+        if node.op == "multiply" and any(map(self._scales, node.inputs, rows)):
+            # What a norm makes of a row is turned as a whole, so it stands for itself.
+            return None
+        pairs = zip(*rows, strict=True)
         join = _product if node.op == "multiply" else _total
         sign = -1.0 if node.op == "subtract" else 1.0
         found = [join(left, _scaled(right, sign)) for left, right in pairs]
         return None if any(not _is_short(terms) for terms in found) else found
+
+    def _scales(self, value: ValueId, row: Sequence[Sum]) -> bool:
+        """Say whether a row is a norm's: one element all along, or weights, which are no signs."""
+        is_known = all(terms.keys() <= {()} for terms in row)
+        sizes = {abs(number) for terms in row for number in terms.values()}
+        if is_known:
+            return self.plain.number(value) is None and not sizes <= {1.0}
+        return len(row) > 1 and all(terms == row[0] for terms in row)
 
     def _moved(self, node: Node, shape: tuple[int, ...], axes: int) -> list[Sum] | None:
         tail, lead = shape[len(shape) - axes :], len(shape) - axes

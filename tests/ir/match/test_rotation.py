@@ -181,3 +181,14 @@ def test_rows_that_are_turned_with_others_are_no_rope() -> None:
 
     graph = graph_of(mixed, WIDE, WIDE)
     assert "rope" not in {idiom.name for idiom in idioms(graph)}
+
+
+@pytest.mark.parametrize("has_weight", [True, False])
+def test_a_row_may_be_normed_before_it_is_turned(has_weight: bool) -> None:
+    def normed(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
+        weight = mx.arange(1.0, WIDTH + 1) if has_weight else None
+        return Way("split", "plain", "joined")(mx.fast.rms_norm(x, weight, 1e-5), cosine, sine)
+
+    found = idioms(graph_of(normed, TABLE, TABLE))
+    assert [idiom.name for idiom in found] == ["rms_norm", "rope"]
+    assert dict(found[1].operands)["x"] == found[0].output

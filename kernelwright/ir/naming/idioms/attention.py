@@ -12,6 +12,7 @@ from kernelwright.ir.ops import Call
 _MOVING = frozenset({"concatenate", "slice_update", "matmul"})
 _TURNING = frozenset({"add", "subtract", "multiply", "negative", "concatenate", "slice_update"})
 _SUMS = frozenset({"add", "subtract"})
+_PRODUCTS = frozenset({"multiply", "negative", "matmul"})
 _DEEPEST = 5
 _MOST_AXES = 2
 _PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")
@@ -36,7 +37,11 @@ def rope(reader: Reader, value: ValueId) -> Match | None:
 def _may_turn(reader: Reader, value: ValueId, left: int) -> bool:
     """Say whether a row is put together of sums of products, which is quicker to see."""
     whole = reader.node(value)
-    if whole is None or whole.op in ("multiply", "matmul"):
+    parts = [] if whole is None else [node.op for v in whole.inputs if (node := reader.node(v))]
+    if whole is None or whole.op in _PRODUCTS:
+        return False
+    if whole.op in _SUMS and not _PRODUCTS.issuperset(parts):
+        # Sums of other sums are what layers add to what came before.
         return False
     found: set[str] = set()
     frontier = [(value, left)]
