@@ -12,6 +12,7 @@ from rich.text import Text
 
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
+from kernelwright.service.access_token import check_token
 from kernelwright.service.console import console
 from kernelwright.service.option import (
     JsonOption,
@@ -95,8 +96,10 @@ def serve(
     from kernelwright.service.api.app import create_app
     from kernelwright.service.api.guard import Access, is_loopback
 
-    if not is_loopback(host):
-        token = token or secrets.token_urlsafe(24)
+    if token:
+        check_token(token)
+    elif not is_loopback(host):
+        token = secrets.token_urlsafe(24)
     with KernelStore(store, must_exist=True) as opened:
         listening = _listen(host, port)
         port = listening.getsockname()[1]

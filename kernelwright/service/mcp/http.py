@@ -11,8 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kernelwright.errors import InputError
-
-_SHORTEST_TOKEN = 16
+from kernelwright.service.access_token import check_token
 
 
 def serve_http(server: MCPServer[None], *, host: str, port: int, token: str | None) -> None:
@@ -30,11 +29,8 @@ def http_app(server: MCPServer[None], host: str, token: str | None) -> ASGIApp:
     Raises:
         InputError: the address is not this machine alone and there is no token, or a short one.
     """
-    if token is not None and len(token) < _SHORTEST_TOKEN:
-        raise InputError(
-            f"expected a token of at least {_SHORTEST_TOKEN} characters, found {len(token)}; make "
-            "one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
-        )
+    if token is not None:
+        check_token(token)
     if is_loopback(host):
         app: ASGIApp = server.streamable_http_app(host=host)
         return app if token is None else BearerToken(app, token)

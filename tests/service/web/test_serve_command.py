@@ -57,8 +57,14 @@ def test_a_server_that_others_reach_makes_up_a_token(filled: Filled) -> None:
 
 
 def test_the_printed_address_signs_in_with_any_token(filled: Filled) -> None:
-    with served(filled.url, "--token", "a b&c=ü") as address:
-        assert parse_qs(urlsplit(address).query) == {"token": ["a b&c=ü"]}
+    with served(filled.url, "--token", "a token & more=ü") as address:
+        assert parse_qs(urlsplit(address).query) == {"token": ["a token & more=ü"]}
+
+
+def test_a_short_token_is_refused(filled: Filled) -> None:
+    error = error_of("--store", filled.url, "--token", "device")
+    assert isinstance(error, InputError)
+    assert str(error).startswith("expected a token of at least 16 characters, found 6; make one")
 
 
 def test_an_exported_page_holds_what_the_api_tells(filled: Filled, client: TestClient) -> None:
