@@ -109,11 +109,17 @@ def _living(store: "KernelStore", wanted: str | None) -> Campaign:
     """Return the newest run that is meant and goes on.
 
     Raises:
-        InputError: it does not run.
+        InputError: it does not run, or is a plain search.
     """
-    from kernelwright.campaign.history.resuming import find_campaign, is_alive, nights
+    from kernelwright.campaign.history.resuming import (
+        find_campaign,
+        is_alive,
+        nights,
+        refuse_search,
+    )
     from kernelwright.campaign.history.run_state import not_running
 
+    refuse_search(store, wanted)
     runs = nights(store)
     alive = [run for run in runs if is_alive(run)]
     found = find_campaign(alive if wanted is None and alive else runs, wanted)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 TRACEBACK = "KERNELWRIGHT_TRACEBACK"
 """Shows where an error that nobody expected came from."""
+_FAILING = ("strict", "surrogateescape")
+"""How streams treat what their encoding lacks: with an error; in the C locale by the second."""
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
@@ -51,7 +53,7 @@ def _make_writable() -> None:
         stream: TextIO | None = getattr(sys, name)
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
-        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors in _FAILING:
             # An ASCII terminal has neither a micro sign nor a multiplication sign.
             stream.reconfigure(errors="replace")
 

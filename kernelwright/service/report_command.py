@@ -30,13 +30,14 @@ def report(
     json: JsonOption = False,
 ) -> None:
     """Say what got faster, what failed, what it cost and what to do next."""
-    from kernelwright.campaign.history.resuming import find_campaign
+    from kernelwright.campaign.history.resuming import find_campaign, searches
     from kernelwright.campaign.report.campaign_page import as_html, as_markdown
     from kernelwright.campaign.report.report_query import report_of
     from kernelwright.store import KernelStore
 
     with KernelStore(store, must_exist=True) as opened:
-        found = find_campaign(opened.campaigns(limit=_MOST_CAMPAIGNS), campaign)
+        runs = opened.campaigns(limit=_MOST_CAMPAIGNS) if campaign else searches(opened)
+        found = find_campaign(runs, campaign)
         found_report = report_of(opened, found, chip)
     if json:
         print_json(found_report)

@@ -203,6 +203,16 @@ def test_json_on_every_command_that_prints_a_result(
     assert json.loads(outcome.out)
 
 
+@pytest.mark.parametrize("command", ["pause", "resume", "stop"])
+def test_a_search_is_no_campaign(run: Run, searched: Searched, command: str) -> None:
+    with KernelStore(searched.url) as store:
+        (campaign, *_) = store.campaigns()
+    done = run("campaign", command, campaign.id[:8], "--store", searched.url)
+    assert (done.code, done.out) == (1, "")
+    words = f"{campaign.id[:8]} is a search, not a campaign with a file; Ctrl-C ends it"
+    assert words in done.err
+
+
 def test_export_writes_a_module_its_tests_and_says_how_to_use_them(
     run: Run, searched: Searched, tmp_path: Path
 ) -> None:

@@ -176,9 +176,12 @@ def test_a_parent_may_close_standard_output(monkeypatch: pytest.MonkeyPatch) -> 
     sys.stdout.close()
 
 
-def test_what_an_ascii_terminal_lacks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_what_an_ascii_terminal_lacks_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, errors: str
+) -> None:
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", errors=errors))
     assert _status(monkeypatch, "show", "--help") == 0
     sys.stdout.write("5 µs\n")
     sys.stdout.flush()

@@ -137,7 +137,7 @@ def to_resume(
         InputError: there is none, it still runs, it ran to its end, or a cap ended it and no
             other cap is given.
     """
-    _refuse_search(store, wanted)
+    refuse_search(store, wanted)
     runs = current(nights(store))
     left = [run for run in runs if run.state not in ("finished", "capped")]
     run = _newest_of_its_campaign(store, wanted, left if wanted is None and left else runs)
@@ -162,8 +162,8 @@ def to_resume(
     return Resumption(run.root_id, spec)
 
 
-def _refuse_search(store: KernelStore, wanted: str | None) -> None:
-    """Say how a plain search goes on, where one is named.
+def refuse_search(store: KernelStore, wanted: str | None) -> None:
+    """Say how a plain search ends and goes on, where one is named.
 
     Raises:
         InputError: it is a search's id.
@@ -171,8 +171,8 @@ def _refuse_search(store: KernelStore, wanted: str | None) -> None:
     for run in searches(store):
         if wanted and _is_called(run, wanted) and campaign_spec_of(run) is None:
             raise InputError(
-                f"{shown_id(run)[:8]} is a search, not a campaign with a file; type the same "
-                "kernelwright search again, and it goes on from there."
+                f"{shown_id(run)[:8]} is a search, not a campaign with a file; Ctrl-C ends it "
+                "where it runs, and the same kernelwright search goes on from there."
             )
 
 

@@ -10,6 +10,8 @@ from kernelwright.store import Campaign
 
 _CAPS = ("evaluations", "seconds", "caps", "task_caps")
 """How far a search may go does not make it another one."""
+_MARK = "candidates_per_task"
+"""A setting that every search records; a red team and a check of champions have none like it."""
 
 
 def search_spec_of(campaign: Campaign) -> SearchSpec | None:
@@ -49,6 +51,8 @@ def _read(kind: type[SearchSpec], text: str) -> SearchSpec | None:
     """Validate, without the keys that this version does not know."""
     try:
         settings = json.loads(text)
+        if not isinstance(settings, dict) or _MARK not in settings:
+            return None
         return kind.model_validate_json(json.dumps(settings))
     except ValueError as e:
         if not isinstance(e, ValidationError):

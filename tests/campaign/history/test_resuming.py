@@ -23,6 +23,7 @@ from kernelwright.campaign.history.resuming import (
     to_resume,
 )
 from kernelwright.campaign.history.run_state import state_of
+from kernelwright.campaign.redteam.spec import RedTeamSpec
 from kernelwright.campaign.report.live_status import StatusReader
 from kernelwright.campaign.report.report_query import report_of
 from kernelwright.errors import InputError
@@ -120,6 +121,18 @@ def test_an_unknown_campaign_is_answered_with_the_latest(
     store.begin_campaign(name="nightly", spec=spec, environment=_ENVIRONMENT)
     with pytest.raises(InputError, match=r"the latest are: \w{8} \(nightly\)"):
         find_campaign(nights(store), "weekly")
+
+
+def test_only_searches_and_campaigns_are_searches(store: KernelStore, tmp_path: Path) -> None:
+    specs = {
+        "nightly": spec_in(tmp_path),
+        "softmax": SearchSpec(),
+        "red team": RedTeamSpec(),
+    }
+    for name, spec in specs.items():
+        store.begin_campaign(name=name, spec=spec.model_dump_json(), environment=_ENVIRONMENT)
+    store.begin_campaign(name="a check", spec="{}", environment=_ENVIRONMENT)
+    assert [run.name for run in searches(store)] == ["softmax", "nightly"]
 
 
 def test_a_run_hears_that_it_is_asked_to_stop(store: KernelStore, tmp_path: Path) -> None:

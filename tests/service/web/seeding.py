@@ -9,6 +9,7 @@ from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.evaluator.evaluation import Speedup
 from kernelwright.ir import capture
 from kernelwright.metal import Program
+from kernelwright.search.spec import SearchSpec
 from kernelwright.store import Environment, KernelStore, NewTrial, Rank
 
 _ROWS = 64
@@ -29,7 +30,8 @@ def seed(
 ) -> str:
     """Write evaluations like `model` for many variants of a program; return the campaign's id."""
     environment = Environment(device=model.device, mlx="0.32.4", system="seeded")
-    campaign = store.begin_campaign(name="many", spec="{}", environment=environment)
+    spec = SearchSpec().model_dump_json()
+    campaign = store.begin_campaign(name="many", spec=spec, environment=environment)
     made = tasks(among)
     parents: dict[str, str] = {}
     for number in range(evaluations):

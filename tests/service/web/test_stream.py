@@ -10,6 +10,7 @@ import pytest
 
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.spec import SearchSpec
 from kernelwright.service.api.cursor import cursor_of, line_of, read_cursor
 from kernelwright.service.api.stream import EventStream
 from kernelwright.store import Campaign, Environment, KernelStore
@@ -35,7 +36,8 @@ def store(url: str) -> Iterator[KernelStore]:
 
 def begun(store: KernelStore, root: Campaign | None = None) -> Campaign:
     root_id = root.id if root else None
-    return store.begin_campaign(name="night", spec="{}", environment=ENVIRONMENT, root_id=root_id)
+    spec = SearchSpec().model_dump_json()
+    return store.begin_campaign(name="night", spec=spec, environment=ENVIRONMENT, root_id=root_id)
 
 
 def read(store: KernelStore, campaign: Campaign, cursor: str, wanted: int) -> list[dict[str, str]]:
