@@ -67,3 +67,19 @@ def test_rows_of_one_line_drop_what_has_no_room() -> None:
     head, *rows = _printed(40, one_line=True).splitlines()
     assert head.split() == ["id", "task", "time"]
     assert len(rows) == len(_NAMES)
+
+
+@pytest.mark.parametrize("width", range(24, 60))
+def test_what_stands_below_a_short_name_stays_on_its_line(width: int) -> None:
+    columns = (
+        Column("id"),
+        Column("task"),
+        Column("MLX", justify="right", leaves=1),
+        Column("ours", justify="right", leaves=2),
+        Column("age", leaves=3),
+    )
+    rows = [[*map(Text, ("00000000", "f", "~12.4 µs", "~5.80 µs", "59 s"))]]
+    page = io.StringIO()
+    Console(file=page, width=width).print(FittedTable(columns, rows, key=1))
+    lines = " ".join(page.getvalue().splitlines())
+    assert all(figure in lines for figure in ("12.4 µs", "5.80 µs", "59 s"))

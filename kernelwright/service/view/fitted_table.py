@@ -57,7 +57,7 @@ class FittedTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown = self._shown(options.max_width)
-        rows = [self._cells(row, shown) for row in self.rows]
+        rows = self._all_cells(shown)
         table = Table(box=None, padding=(0, _GAP, 0, 0), header_style=_QUIET, pad_edge=False)
         widths = self._widths(shown, rows, options.max_width)
         for place, width in widths.items():
@@ -79,21 +79,21 @@ class FittedTable:
     def _shown(self, width: int) -> list[int]:
         """Return the columns that the table keeps, in order."""
         shown = list(range(len(self.columns)))
-        while self._least(shown) > width:
+        while self._least(shown, self._all_cells(shown)) > width:
             leaving = max(shown, key=lambda place: self.columns[place].leaves)
             if not self.columns[leaving].leaves:
                 break
             shown.remove(leaving)
         return shown
 
-    def _least(self, shown: Sequence[int]) -> int:
-        return _gaps(shown) + sum(self._least_of(place) for place in shown)
+    def _least(self, shown: Sequence[int], rows: Sequence[Sequence[Text]]) -> int:
+        return _gaps(shown) + sum(self._least_of(place, rows) for place in shown)
 
-    def _least_of(self, place: int) -> int:
+    def _least_of(self, place: int, rows: Sequence[Sequence[Text]]) -> int:
         least = self.columns[place].least
         if place == self.key:
             least = least or _LEAST_KEY
-        natural = self._natural(place, self.rows)
+        natural = self._natural(place, rows)
         return natural if least is None else min(natural, least)
 
     def _natural(self, place: int, rows: Sequence[Sequence[Text]]) -> int:
@@ -104,7 +104,7 @@ class FittedTable:
         self, shown: Sequence[int], rows: Sequence[Sequence[Text]], width: int
     ) -> dict[int, int]:
         """Deal out the width: first what is never cut, then names, then the rest."""
-        widths = {place: self._least_of(place) for place in shown}
+        widths = {place: self._least_of(place, rows) for place in shown}
         room = width - _gaps(shown) - sum(widths.values())
         for place in sorted(shown, key=lambda place: place != self.key):
             more = min(room, self._natural(place, rows) - widths[place])
@@ -117,6 +117,9 @@ class FittedTable:
         if place == self.key:
             return "ellipsis" if self.one_line else "fold"
         return self.columns[place].overflow
+
+    def _all_cells(self, shown: Sequence[int]) -> list[list[Text]]:
+        return [self._cells(row, shown) for row in self.rows]
 
     def _cells(self, row: Sequence[Text], shown: Sequence[int]) -> list[Text]:
         if self.one_line:
