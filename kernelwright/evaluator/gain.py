@@ -7,6 +7,7 @@ from pydantic import computed_field, model_validator
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import BASELINE_NAMES, LEAST_GAIN, Evaluation, Speedup
+from kernelwright.evaluator.speed.predicted_time import PredictedTime, speedups_of
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
@@ -137,6 +138,18 @@ def gain_of(evaluation: Evaluation, graph: Graph, chip: str | None = None) -> Ga
         upper=least.upper if is_measured else None,
         confidence=least.confidence if is_measured else None,
         kernel_us=evaluation.measured_us if is_measured else evaluation.predicted_us,
+    )
+
+
+def gain_between(time: PredictedTime, baselines: dict[str, PredictedTime], chip: str) -> Gain:
+    """Compare a predicted time with the shortest prediction of what MLX does."""
+    least = min(speedups_of(time, baselines), key=lambda s: (s.ratio, s.baseline == "eager"))
+    return Gain(
+        kind="predicted",
+        baseline=BASELINE_NAMES[least.baseline],
+        chip=chip,
+        ratio=least.ratio,
+        kernel_us=time.microseconds,
     )
 
 

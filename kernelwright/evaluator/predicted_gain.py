@@ -1,13 +1,9 @@
 """What a kernel gains over MLX by what was counted, where no comparison was made."""
 
-from kernelwright.evaluator.evaluation import BASELINE_NAMES, Evaluation
-from kernelwright.evaluator.gain import Gain, predicted_chip
-from kernelwright.evaluator.speed.prediction import (
-    PredictedTime,
-    predict_baselines,
-    predict_program,
-    speedups_of,
-)
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.gain import Gain, gain_between, predicted_chip
+from kernelwright.evaluator.speed.predicted_time import PredictedTime
+from kernelwright.evaluator.speed.prediction import predict_baselines, predict_program
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.perf import find_profile
 from kernelwright.plan.traffic import compiled_traffic, eager_traffic, fast_traffic
@@ -33,18 +29,6 @@ def predicted_gain(evaluation: Evaluation, graph: Graph, chip: str) -> Gain | No
         return None
     time = predict_program(evaluation.counters, profile)
     return gain_between(time, predict_baselines(graph, profile), profile.name)
-
-
-def gain_between(time: PredictedTime, baselines: dict[str, PredictedTime], chip: str) -> Gain:
-    """Compare a predicted time with the shortest prediction of what MLX does."""
-    least = min(speedups_of(time, baselines), key=lambda s: (s.ratio, s.baseline == "eager"))
-    return Gain(
-        kind="predicted",
-        baseline=BASELINE_NAMES[least.baseline],
-        chip=chip,
-        ratio=least.ratio,
-        kernel_us=time.microseconds,
-    )
 
 
 def _by_bytes(evaluation: Evaluation, graph: Graph) -> Gain:

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.lineage import is_repairable, may_go_on
 from kernelwright.agents.roles.text.feedback import is_gated
 from kernelwright.evaluator.evaluation import Evaluation, Status
-from kernelwright.metal.diagnostic import Record
+from kernelwright.search.step import Credited, Step
 
 DOLLARS_PER_HOUR = 0.5
 """What an hour of the evaluating machine counts for beside what a model charges."""
@@ -20,18 +19,6 @@ LEAST_DOLLARS = 0.002
 """What a step counts for at least: candidates are few even where they are free."""
 _LEAST_GAIN = 0.01
 _WITHIN = 1.5
-
-
-class Step(StrEnum):
-    """What may be tried next for a task."""
-
-    TUNE = "tune"
-    """Another schedule of a template, or other values of a program's tunables."""
-    IDEA = "idea"
-    IMPROVE = "improve"
-    COMBINE = "combine"
-    """What is good about programs of two islands in one."""
-    REPAIR = "repair"
 
 
 @dataclass(frozen=True, order=True)
@@ -48,22 +35,6 @@ class ModelOffer:
 
     name: str
     dollars: float = 0.0
-
-
-class Credited(Record):
-    """What a step cost and gained, as a campaign remembers it."""
-
-    step: Step
-    model: str
-    gain: float
-    dollars: float
-    """What the model charged and the machine took, in one currency."""
-    paid: float = 0.0
-    """What the model charged."""
-    tries: int = 1
-    """0 for what was paid after a step, such as for telling its last verdict."""
-    weight: float = 1.0
-    """How many tries it counts for: what other kinds of tasks taught counts less."""
 
 
 @dataclass

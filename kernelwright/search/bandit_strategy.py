@@ -21,7 +21,6 @@ from kernelwright.search.bandit import (
     Bandit,
     ModelOffer,
     Move,
-    Step,
     gain_of,
     parents,
     repairable,
@@ -41,6 +40,7 @@ from kernelwright.search.play import (
 )
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.spec import SearchSpec
+from kernelwright.search.step import Step
 from kernelwright.search.strategy import Done, Team, Wait, paced
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.search.tunables import tuned

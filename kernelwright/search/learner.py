@@ -10,7 +10,7 @@ from kernelwright.agents.roles.text.coder_prompt import NEW_IDEA, Start
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.search.bandit import Credited
+from kernelwright.search.step import Credited
 
 
 class Improver(Protocol):

@@ -4,7 +4,7 @@ from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.campaign.history.step_memory import StepMemory
 from kernelwright.campaign.report.campaign_page import as_html, as_markdown
 from kernelwright.campaign.report.report_query import report_of
-from kernelwright.search.bandit import Credited, Step
+from kernelwright.search.step import Credited, Step
 from kernelwright.store import KernelStore
 from tests.agents.loopback.scene import DEVICE
 

@@ -9,14 +9,13 @@ from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.kernel import Tunable
 from kernelwright.search.bandit import (
     Bandit,
-    Credited,
     ModelOffer,
     Move,
-    Step,
     gain_of,
     parents,
     repairable,
 )
+from kernelwright.search.step import Credited, Step
 from kernelwright.search.tunables import neighbours, tuned
 from tests.agents.loopback.scene import (
     BODY,

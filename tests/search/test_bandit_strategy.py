@@ -18,11 +18,12 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Tunable
-from kernelwright.search.bandit import Credited, ModelOffer, Step
+from kernelwright.search.bandit import ModelOffer
 from kernelwright.search.bandit_strategy import BanditStrategy
 from kernelwright.search.learner import NoLearning
 from kernelwright.search.play import Batch
 from kernelwright.search.spec import SearchSpec
+from kernelwright.search.step import Credited, Step
 from kernelwright.search.strategy import Done, Team, Wait
 from kernelwright.search.task_search import TaskSearch
 from tests.agents.loopback.scene import (

@@ -18,7 +18,7 @@ from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.launch_graph import Flow
 from kernelwright.campaign.planning.plan_summary import PlanOutline, outline
 from kernelwright.campaign.planning.traffic import traffic_of
-from kernelwright.campaign.planning.whole_function import count_work
+from kernelwright.campaign.planning.work_count import count_work
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.plan import partition

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.metal.diagnostic import Record
-from kernelwright.search.bandit import Credited
+from kernelwright.search.step import Credited
 from kernelwright.store import KernelStore
 
 _CREDITED = "StepCredited"

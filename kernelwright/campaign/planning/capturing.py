@@ -13,7 +13,7 @@ from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, LeftOp
 from kernelwright.campaign.planning.function_work import FunctionWork
 from kernelwright.campaign.planning.plan_check import REASON, worthwhile
 from kernelwright.campaign.planning.traffic import traffic_of
-from kernelwright.campaign.planning.whole_function import count_work
+from kernelwright.campaign.planning.work_count import count_work
 from kernelwright.campaign.report.search_report import FunctionReport
 from kernelwright.campaign.spec.input_text import assumed_sizes
 from kernelwright.campaign.spec.search_target import Subject

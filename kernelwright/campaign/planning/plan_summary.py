@@ -10,8 +10,7 @@ from kernelwright.campaign.planning.launch_graph import Flow, Unit
 from kernelwright.campaign.planning.traffic import Traffic, traffic_of
 from kernelwright.campaign.planning.whole_function import whole_gain
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.gain import Gain
-from kernelwright.evaluator.predicted_gain import gain_between
+from kernelwright.evaluator.gain import Gain, gain_between
 from kernelwright.evaluator.speed.prediction import flops_of, perfect_time, predict_baselines
 from kernelwright.ir import Graph, Region
 from kernelwright.metal.diagnostic import Record

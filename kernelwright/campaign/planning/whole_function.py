@@ -1,30 +1,11 @@
 """What a function as a whole gains: its champions in their places, and MLX for the rest."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kernelwright.campaign.planning.function_work import FunctionWork, Work
-from kernelwright.evaluator.gain import Gain
-from kernelwright.evaluator.predicted_gain import gain_between
-from kernelwright.evaluator.speed.prediction import PredictedTime, flops_of, perfect_time
-from kernelwright.ir import Graph, Region, standardize
+from kernelwright.evaluator.gain import Gain, gain_between
+from kernelwright.evaluator.speed.predicted_time import PredictedTime, peak_time
 from kernelwright.metal.perf import ChipProfile, find_profile
-from kernelwright.plan import Traffic, best_traffic, compiled_traffic, eager_traffic, fast_traffic
-
-
-def count_work(graph: Graph, regions: Sequence[Region]) -> FunctionWork:
-    """Count what MLX does for a function that is cut into regions."""
-    flops = flops_of(graph)
-    covered = {i for region in regions for i in region.indices}
-    rest = [i for i in range(len(graph.nodes)) if i not in covered]
-    # MLX is given the standard form that each region's task is written in, too.
-    standard = standardize(graph)
-    return FunctionWork(
-        eager=_work_of(eager_traffic(standard), flops),
-        compiled=_work_of(compiled_traffic(standard), flops),
-        fast=_work_of(fast_traffic(standard), flops),
-        regions=tuple(_least(graph, region.indices) for region in regions),
-        rest=_least(graph, rest),
-    )
 
 
 def whole_gain(
@@ -73,16 +54,6 @@ def _part_us(
     return time_of(by_mlx, profile).microseconds
 
 
-def _least(graph: Graph, indices: Iterable[int]) -> Work:
-    """Count what MLX does at its best for some nodes."""
-    chosen = list(indices)
-    return _work_of(best_traffic(graph, chosen), flops_of(graph, chosen))
-
-
-def _work_of(count: Traffic, flops: int) -> Work:
-    return Work(nbytes=count.nbytes, launches=count.launches, flops=flops)
-
-
 def time_of(work: Work, profile: ChipProfile) -> PredictedTime:
     """Predict the time of work that is done at a chip's peak."""
-    return perfect_time(Traffic(work.nbytes, 0, work.launches), work.flops, profile)
+    return peak_time(work.nbytes, work.launches, work.flops, profile)

@@ -21,9 +21,9 @@ from kernelwright.campaign.report.campaign_report import (
 from kernelwright.campaign.report.spend import payments, spending
 from kernelwright.campaign.report.step_gain import step_lines
 from kernelwright.campaign.spec.spec_reading import campaign_spec_of
-from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip
-from kernelwright.evaluator.predicted_gain import predicted_gain
+from kernelwright.ir.graph import Graph
 from kernelwright.store import (
     Campaign,
     Champion,
@@ -107,9 +107,19 @@ def _gains(
         verdict = verdicts[champion.evaluation_id]
         evaluation, graph = verdict.evaluation, verdict.graph
         gain = gain_of(evaluation, graph, chip)
-        predicted = predicted_gain(evaluation, graph, chip or predicted_chip(evaluation.device))
-        found[champion.task.id] = _Champion(champion, gain, predicted or gain)
+        predicted = _predicted(gain, evaluation, graph, chip or predicted_chip(evaluation.device))
+        found[champion.task.id] = _Champion(champion, gain, predicted)
     return found
+
+
+def _predicted(gain: Gain, evaluation: Evaluation, graph: Graph, chip: str) -> Gain:
+    """Return what is predicted on a chip; where nothing is, what else is known of the gain."""
+    if gain.kind == "predicted" and gain.chip == chip:
+        return gain
+    # Only some verdicts need the rules of planning, which take long to import.
+    from kernelwright.evaluator.predicted_gain import predicted_gain
+
+    return predicted_gain(evaluation, graph, chip) or gain
 
 
 def _task(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from kernelwright.agents.cap_text import in_dollars
 from kernelwright.campaign.history.step_memory import FamilyStep, steps_before, steps_of
 from kernelwright.metal.diagnostic import Record
-from kernelwright.search.bandit import Step
+from kernelwright.search.step import Step
 from kernelwright.store import KernelStore
 
 

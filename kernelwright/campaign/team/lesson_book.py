@@ -24,7 +24,7 @@ from kernelwright.ir import Graph
 from kernelwright.ir.naming.describe import operation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family import classify
-from kernelwright.search.bandit import Credited
+from kernelwright.search.step import Credited
 from kernelwright.store import KernelStore
 from kernelwright.store import Lesson as KeptLesson
 

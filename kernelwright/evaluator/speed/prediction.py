@@ -1,22 +1,13 @@
 """Speed where nothing can be measured: predictions, compared with predictions only."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from kernelwright.evaluator.evaluation import Speedup
+from kernelwright.evaluator.speed.predicted_time import PredictedTime, peak_time
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, op_named
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import ChipProfile, predict
 from kernelwright.plan.traffic import Traffic, compiled_traffic, eager_traffic, fast_traffic
-
-
-@dataclass(frozen=True, slots=True)
-class PredictedTime:
-    """A whole program's time on a chip, and what limits its longest launch."""
-
-    microseconds: float
-    bound: str
 
 
 def predict_program(counters: Sequence[Counters], profile: ChipProfile) -> PredictedTime:
@@ -48,27 +39,4 @@ def flops_of(graph: Graph, indices: Iterable[int] | None = None) -> int:
 
 def perfect_time(traffic: Traffic, flops: int, profile: ChipProfile) -> PredictedTime:
     """Predict launches that move and compute at the chip's peak."""
-    bytes_per_us = profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency
-    parts = {
-        "memory": traffic.nbytes / bytes_per_us,
-        "compute": flops / (profile.float_tflops * 1e6),
-        "launch": traffic.launches * profile.launch_us,
-    }
-    busy_us = max(parts["memory"], parts["compute"])
-    return PredictedTime(busy_us + parts["launch"], max(parts, key=lambda part: parts[part]))
-
-
-def speedups_of(
-    prediction: PredictedTime, baselines: dict[str, PredictedTime]
-) -> tuple[Speedup, ...]:
-    """Return predicted ratios; they have no interval, for counting has no noise."""
-    ratios = {
-        name: baseline.microseconds / prediction.microseconds
-        for name, baseline in baselines.items()
-    }
-    return tuple(
-        Speedup(
-            baseline=name, ratio=ratio, lower=ratio, upper=ratio, confidence=1.0, kind="predicted"
-        )
-        for name, ratio in ratios.items()
-    )
+    return peak_time(traffic.nbytes, traffic.launches, flops, profile)

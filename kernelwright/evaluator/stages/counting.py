@@ -8,7 +8,8 @@ from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.speed.least_counts import undercount
-from kernelwright.evaluator.speed.prediction import PredictedTime, predict_program
+from kernelwright.evaluator.speed.predicted_time import PredictedTime
+from kernelwright.evaluator.speed.prediction import predict_program
 from kernelwright.evaluator.speed.race_runner import profile_of
 from kernelwright.evaluator.stages.correctness import judge_build
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage

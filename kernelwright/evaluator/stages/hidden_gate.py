@@ -7,11 +7,8 @@ from kernelwright.evaluator.inputs.selection import paced
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
-from kernelwright.evaluator.speed.prediction import (
-    predict_baselines,
-    predict_program,
-    speedups_of,
-)
+from kernelwright.evaluator.speed.predicted_time import speedups_of
+from kernelwright.evaluator.speed.prediction import predict_baselines, predict_program
 from kernelwright.evaluator.speed.race_runner import Outcome, Track
 from kernelwright.evaluator.speed.timing_cases import TimingCases
 from kernelwright.evaluator.stages.allclose import check_closeness

@@ -1,11 +1,8 @@
 """The stage that times a program beside MLX's best, or compares predictions with predictions."""
 
 from kernelwright.evaluator.evaluation import Stage, Status
-from kernelwright.evaluator.speed.prediction import (
-    PredictedTime,
-    predict_baselines,
-    speedups_of,
-)
+from kernelwright.evaluator.speed.predicted_time import PredictedTime, speedups_of
+from kernelwright.evaluator.speed.prediction import predict_baselines
 from kernelwright.evaluator.speed.race_runner import Track
 from kernelwright.evaluator.stages.counting import chip_profile
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage

@@ -1,0 +1,42 @@
+"""Predicted times and their ratios, without the rules of planning, which take long to import."""
+
+from dataclasses import dataclass
+
+from kernelwright.evaluator.evaluation import Speedup
+from kernelwright.metal.perf import ChipProfile
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedTime:
+    """A whole program's time on a chip, and what limits its longest launch."""
+
+    microseconds: float
+    bound: str
+
+
+def peak_time(nbytes: int, launches: int, flops: int, profile: ChipProfile) -> PredictedTime:
+    """Predict launches that move and compute at a chip's peak."""
+    bytes_per_us = profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency
+    parts = {
+        "memory": nbytes / bytes_per_us,
+        "compute": flops / (profile.float_tflops * 1e6),
+        "launch": launches * profile.launch_us,
+    }
+    busy_us = max(parts["memory"], parts["compute"])
+    return PredictedTime(busy_us + parts["launch"], max(parts, key=lambda part: parts[part]))
+
+
+def speedups_of(
+    prediction: PredictedTime, baselines: dict[str, PredictedTime]
+) -> tuple[Speedup, ...]:
+    """Return predicted ratios; they have no interval, for counting has no noise."""
+    ratios = {
+        name: baseline.microseconds / prediction.microseconds
+        for name, baseline in baselines.items()
+    }
+    return tuple(
+        Speedup(
+            baseline=name, ratio=ratio, lower=ratio, upper=ratio, confidence=1.0, kind="predicted"
+        )
+        for name, ratio in ratios.items()
+    )
