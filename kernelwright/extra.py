@@ -29,13 +29,18 @@ def missing_extra(error: ImportError) -> MissingExtraError | None:
         return None
     if module not in _installs() and not _is_imported_by_us(error, module):
         return None
-    wanted = _installs().get(module)
-    # An installation that was upgraded by half does not list its newer requirements.
-    command = f"pip install '{wanted}'" if wanted else UPGRADE
     return MissingExtraError(
-        f"expected the package {module!r}, which is not installed; add it with: {command}",
+        f"expected the package {module!r}, which is not installed; add it with: "
+        f"{install_command(module)}",
         name=module,
     )
+
+
+def install_command(module: str) -> str:
+    """Return what installs a package that Kernelwright uses, by the extra that brings it."""
+    wanted = _installs().get(module)
+    # An installation that was upgraded by half does not list its newer requirements.
+    return f"pip install '{wanted}'" if wanted else UPGRADE
 
 
 def need_extra(extra: str) -> None:
@@ -54,6 +59,17 @@ def need_extra(extra: str) -> None:
 def missing_modules() -> tuple[str, ...]:
     """Return the modules that every installation has and that are not installed here."""
     return tuple(sorted(m for m, by in _installs().items() if by is None and not _is_there(m)))
+
+
+def missing_by_extra() -> dict[str, tuple[str, ...]]:
+    """Return each extra with those of its modules that are not installed here."""
+    found: dict[str, tuple[str, ...]] = {}
+    for module, wanted in sorted(_installs().items()):
+        if wanted is not None:
+            lacking = () if _is_there(module) else (module,)
+            extra = wanted.partition("[")[2].removesuffix("]")
+            found[extra] = found.get(extra, ()) + lacking
+    return found
 
 
 def _is_there(module: str) -> bool:

@@ -12,16 +12,31 @@ import mlx.core as mx
 from kernelwright import evaluator
 from kernelwright.agents.providers.key import find_key, variable_of
 from kernelwright.errors import KernelwrightError
-from kernelwright.extra import UPGRADE, MissingExtraError, missing_extra, missing_modules
+from kernelwright.extra import (
+    UPGRADE,
+    MissingExtraError,
+    install_command,
+    missing_by_extra,
+    missing_extra,
+    missing_modules,
+)
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
+from kernelwright.plural import counted
 from kernelwright.settings import DEFAULT, origins
 from kernelwright.store import KernelStore
 from kernelwright.store.location import label_of, url_of
 
 Kind = Literal["device", "compiler", "key", "package", "store", "setting"]
 _PROVIDERS = ("anthropic", "openai")
-_OPTIONAL = {"mlx-lm": "the Llama example", "matplotlib": "plots in reports"}
+_EXTRAS = {
+    "search": "finds and judges kernels",
+    "models": "tunes models of mlx-lm",
+    "serve": "shows the store in a browser",
+    "mcp": "serves a coding agent",
+    "fleet": "shares work among machines",
+    "report": "draws plots",
+}
 _REMEDIES: dict[DeviceName, str] = {
     "simulator": "reinstall Kernelwright's dependencies: pip install --force-reinstall ziglang",
     "metal": "needs a Mac with Apple silicon; the simulator stands in until then",
@@ -115,7 +130,7 @@ def _device(found: DeviceFinding) -> Finding:
 
 
 def _compilers() -> Iterator[Finding]:
-    yield _package("ziglang", "compiling Metal for the simulator", is_needed=True)
+    yield _package("ziglang", "compiler")
     found = next((name for name in ("c++", "clang++", "g++") if shutil.which(name)), None)
     yield Finding(
         kind="compiler",
@@ -169,7 +184,7 @@ def _packages() -> Iterator[Finding]:
         detail=f"{platform.python_version()} on {platform.system()} {platform.machine()}",
     )
     for name in ("kernelwright", "mlx", "numpy"):
-        yield _package(name, "", is_needed=True)
+        yield _package(name)
     for name in missing_modules():
         yield Finding(
             kind="package",
@@ -179,22 +194,30 @@ def _packages() -> Iterator[Finding]:
             remedy=UPGRADE,
             is_needed=True,
         )
-    for name, purpose in _OPTIONAL.items():
-        yield _package(name, purpose, is_needed=False)
+    lacking = missing_by_extra()
+    for extra, purpose in _EXTRAS.items():
+        modules = lacking.get(extra, ())
+        yield Finding(
+            kind="package",
+            name=f"[{extra}]",
+            works=not modules,
+            detail=f"{purpose}; not installed: {', '.join(modules)}" if modules else purpose,
+            remedy=f"pip install 'kernelwright[{extra}]'" if modules else "",
+        )
 
 
-def _package(name: str, purpose: str, *, is_needed: bool) -> Finding:
+def _package(name: str, kind: Kind = "package") -> Finding:
     try:
         detail, works = version(name), True
     except PackageNotFoundError:
         detail, works = "not installed", False
     return Finding(
-        kind="compiler" if name == "ziglang" else "package",
+        kind=kind,
         name=name,
         works=works,
-        detail=f"{detail}, for {purpose}" if purpose and not works else detail,
-        remedy="" if works else f"pip install {name}",
-        is_needed=is_needed,
+        detail=detail,
+        remedy="" if works else install_command(name),
+        is_needed=True,
     )
 
 
@@ -202,9 +225,8 @@ def _store(url: str | None) -> Finding:
     try:
         with KernelStore(url, must_exist=True) as store:
             rows = store.statistics().rows
-            detail = (
-                f"{store.label}: {rows['champion']} champions, {rows['evaluation']} evaluations"
-            )
+            counts = [counted(rows[table], table) for table in ("champion", "evaluation")]
+            detail = f"{store.label}: {', '.join(counts)}"
         return Finding(kind="store", name="store", works=True, detail=detail)
     except KernelwrightError as e:
         missing = "no store at" in str(e)

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError
 import mlx.core as mx
 import pytest
 
-from kernelwright import evaluator
+from kernelwright import evaluator, extra
 from kernelwright.campaign.execution import machine
 from kernelwright.extra import MissingExtraError
 from kernelwright.metal.device.base import DeviceName
@@ -35,3 +35,18 @@ def test_the_simulators_limits_need_no_compiler(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(toolchain, "version", absent)
     assert SimulatorDevice().info.runtime.endswith(", no compiler")
     toolchain.compiler_version.cache_clear()
+
+
+def test_each_extra_is_listed_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "missing_by_extra", lambda: {"serve": (), "fleet": ("psycopg",)})
+    found = {finding.name: finding for finding in machine._packages()}
+    assert [name for name in found if name.startswith("[")] == [
+        f"[{name}]" for name in ("search", "models", "serve", "mcp", "fleet", "report")
+    ]
+    assert (found["[serve]"].works, found["[serve]"].remedy) == (True, "")
+    assert found["[fleet]"].detail == "shares work among machines; not installed: psycopg"
+    assert found["[fleet]"].remedy == "pip install 'kernelwright[fleet]'"
+
+
+def test_every_extra_says_what_it_is_for() -> None:
+    assert set(machine._EXTRAS) == set(extra.missing_by_extra())
