@@ -33,7 +33,9 @@ def _listed(value: object) -> object:
     """Read one name, or several between commas, as a list."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
+    if value is None or isinstance(value, list | tuple):
+        return value
+    raise ValueError("a text or a list of texts")
 
 
 def _known_chip(name: str) -> str:
@@ -58,7 +60,7 @@ def _a_size(text: str) -> str:
 
 
 def _with_providers(names: tuple[str, ...]) -> tuple[str, ...]:
-    if not all(":" in name for name in names):
+    if not all(":" in name or name == "none" for name in names):
         raise ValueError("a provider and a model's name, such as 'anthropic:NAME'")
     return names
 
@@ -70,7 +72,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
     )
 
-    store: str | None = Field(None, description="A path or any SQLAlchemy URL.")
+    store: str | None = Field(None, min_length=1, description="A path or any SQLAlchemy URL.")
     device: Literal["metal", "cuda", "simulator"] | None = Field(
         None, description="Where candidates run."
     )
@@ -156,12 +158,16 @@ def _read(
     values = dict(file.values) if file else {}
     if file is not None:
         _check_names(file)
-        if isinstance(store := values.get("store"), str) and "://" not in store:
+        if isinstance(store := values.get("store"), str) and _is_path(store):
             values["store"] = str(file.path.parent / Path(store).expanduser())
     try:
         return Settings(**cast("dict[str, None]", values))
     except ValidationError as e:
         raise InputError(_sentence(e, file)) from e
+
+
+def _is_path(store: str) -> bool:
+    return bool(store) and "://" not in store
 
 
 def _stamp(folder: Path) -> tuple[tuple[Path, int], ...]:
@@ -192,6 +198,8 @@ def _known() -> str:
 def _sentence(error: ValidationError, file: SettingsFile | None) -> str:
     first = error.errors()[0]
     name = str(first["loc"][0])
-    is_variable = bool(os.environ.get(variable_of(name))) or file is None
-    place = variable_of(name) if is_variable else f"{name} in {file.path}"  # type: ignore[union-attr]
-    return f"expected {place} to be {reason_of(first)}, found {first['input']!r}."
+    given: object = os.environ.get(variable_of(name))
+    place = variable_of(name)
+    if file is not None and not given:
+        given, place = file.values[name], f"{name} in {file.path}"
+    return f"expected {place} to be {reason_of(first)}, found {given!r}."

@@ -91,7 +91,9 @@ def test_a_changed_file_is_read_again(project: Path) -> None:
         ("jobs = = 1\n", r"kernelwright\.toml is no TOML"),
         ('chip = "m99"\n', r"expected chip in .*kernelwright\.toml to be one of m1.*, found 'm99'"),
         ('threadgroup_memory = "lots"\n', r"expected threadgroup_memory in .* a size such as 96K"),
-        ('model = "gpt"\n', r"expected model in .*kernelwright\.toml to be a provider and a model"),
+        ('model = "gpt"\n', r"expected model in .* to be a provider and a model.*'gpt'\.$"),
+        ("model = 3\n", r"expected model in .* to be a text or a list of texts, found 3"),
+        ('store = ""\n', r"expected store in .* to be of at least 1 character, found ''"),
     ],
 )
 def test_a_wrong_file_is_answered_in_one_sentence(project: Path, text: str, sentence: str) -> None:
@@ -106,6 +108,11 @@ def test_a_file_that_is_no_text_is_answered_in_one_sentence(project: Path, name:
     (project / name).write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=rf"{name} is no TOML: 'utf-8' codec"):
         current_settings()
+
+
+def test_a_project_may_ask_no_model(project: Path) -> None:
+    (project / "kernelwright.toml").write_text('model = "none"\n')
+    assert current_settings().model == ("none",)
 
 
 def test_a_wrong_variable_is_answered_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
