@@ -181,10 +181,15 @@ class NotebookTable:
 def _in_place() -> Display:
     from IPython.display import display, update_display
 
-    shown = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+    shown: str | None = None
 
     def update(html: str, text: str) -> None:
+        nonlocal shown
         bundle = {"text/html": html, "text/plain": text}
-        update_display(bundle, raw=True, display_id=shown.display_id)  # type: ignore[no-untyped-call]
+        if shown is None:
+            # Not before there is something to show: a refused call leaves no empty output.
+            shown = display(bundle, raw=True, display_id=True).display_id  # type: ignore[no-untyped-call]
+        else:
+            update_display(bundle, raw=True, display_id=shown)  # type: ignore[no-untyped-call]
 
     return update

@@ -1,6 +1,6 @@
 """What a call of the Python face asks for, checked before anything begins: one sentence each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeGuard, get_args
 
@@ -20,6 +20,7 @@ from kernelwright.validation import sentence_of
 
 DeviceChoice = DeviceName | Literal["auto"]
 """`auto` is the best that this machine has: metal, else cuda, else the simulator."""
+_NUMBERS = ("candidates_per_task", "repairs", "evaluations", "seconds", "jobs")
 _ARGUMENTS = {
     "candidates_per_task": "candidates",
     "threadgroup_bytes": "threadgroup_memory",
@@ -107,8 +108,11 @@ def search_spec(
     model = settings.model if model is None else model
     for name, value in (("budget", budget), ("tokens", tokens), ("calls", calls)):
         least = 0 if name == "budget" else 1
-        if value is not None and not (isinstance(value, int | float) and value >= least):
-            raise InputError(f"expected {name} of at least {least}, found {value!r}.")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (is_number and value >= least):
+            raise InputError(
+                f"expected {name} to be a number of at least {least}, found {value!r}."
+            )
     base_url = settings.base_url if base_url is None else base_url
     models = _models(model, base_url)
     given: dict[str, object] = {
@@ -122,12 +126,26 @@ def search_spec(
         "base_url": base_url,
         "threadgroup_bytes": threadgroup_bytes_of(threadgroup_memory),
     }
+    _refuse_texts(given)
     try:
         caps = Caps(dollars=budget, tokens=tokens, calls=calls)
         chosen = {name: value for name, value in given.items() if value is not None}
         return SearchSpec.model_validate({**chosen, "caps": caps})
     except ValidationError as e:
         raise InputError(sentence_of(e, names=_ARGUMENTS)) from e
+
+
+def _refuse_texts(given: Mapping[str, object]) -> None:
+    """Refuse what pydantic would read as a number: the text '3', and True as 1.
+
+    Raises:
+        InputError: a number is a text or a truth value.
+    """
+    for name in _NUMBERS:
+        if isinstance(value := given[name], bool | str):
+            kind = "a number" if name == "seconds" else "a whole number"
+            place = _ARGUMENTS.get(name, name)
+            raise InputError(f"expected {place} to be {kind}, found {value!r}.")
 
 
 def _models(model: str | Sequence[str] | None, base_url: str | None) -> tuple[str, ...]:

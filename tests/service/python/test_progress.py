@@ -103,6 +103,14 @@ def test_a_display_can_be_chosen(kind: progress.Progress | bool, view: type) -> 
     assert isinstance(follow(kind, 2), view)
 
 
+def test_a_notebook_shows_nothing_before_a_search_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("IPython")
+    shown: list[object] = []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, **_: shown.append(bundle))
+    progress.NotebookTable()
+    assert shown == []
+
+
 def test_without_a_terminal_and_a_notebook_there_are_lines() -> None:
     assert isinstance(follow("auto", 2), PlainLines)
     assert isinstance(follow(True, 2), PlainLines)
