@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from mlx.nn.layers.base import Module
 
+from kernelwright.runtime.models.heir import set_class
 from kernelwright.runtime.models.site import site_of, uninstall
 from kernelwright.runtime.models.tree import SITE, all_modules
 
@@ -21,4 +22,4 @@ def without_kernels(model: Module) -> Iterator[None]:
         for module, kind, site in before:
             if site is not None:
                 vars(module)[SITE] = site
-            object.__setattr__(module, "__class__", kind)
+            set_class(module, kind)

@@ -215,6 +215,8 @@ class _Recording:
 
     def _handed_on(self, value: object) -> object:
         """Return a template of arrays and state that leave the graph."""
+        # One array that stands in two places is one array for the caller.
+        left: dict[int, Out] = {}
 
         def leave(leaf: object) -> object:
             if type(leaf) is Token:
@@ -223,9 +225,11 @@ class _Recording:
                 if is_fixed(leaf) or type(leaf) in (int, float):
                     return leaf
                 raise UnsupportedError("the module returns something that is no array.")
-            # A new handle: the module may change the array in place afterwards.
-            self.outputs.append(leaf.reshape(leaf.shape))
-            return Out(len(self.outputs) - 1)
+            if id(leaf) not in left:
+                # A new handle: the module may change the array in place afterwards.
+                self.outputs.append(leaf.reshape(leaf.shape))
+                left[id(leaf)] = Out(len(self.outputs) - 1)
+            return left[id(leaf)]
 
         return map_leaves(value, leave)
 

@@ -361,3 +361,21 @@ def test_looking_at_a_call_draws_no_random_numbers() -> None:
     optimize_model(model, Replaying())
     for drawn, other in zip(draws(model), expected, strict=True):
         assert mx.allclose(drawn, other, atol=1e-5)
+
+
+def test_an_array_that_is_returned_twice_is_one_array() -> None:
+    class Twice(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.proj = nn.Linear(32, 32)
+
+        def __call__(self, x: mx.array) -> tuple[mx.array, mx.array]:
+            made = self.proj(x)
+            return made, made
+
+    model, server = Twice(), Replaying()
+    optimize_model(model, server)
+    for _ in range(2):
+        one, other = model(mx.ones((2, 32)))
+        assert one is other
+    assert server.runs > 0

@@ -26,12 +26,13 @@ class Layer(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.proj = nn.Linear(32, 32)
-        self.options = {"scale": 1.0, "more": [1.0]}
+        self.options: Any = {"scale": 1.0, "more": [1.0]}
         self.config = SimpleNamespace(shift=0.5)
 
     def __call__(self, x: mx.array) -> mx.array:
         scale = self.options["scale"] * self.options["more"][0] * gain
-        return mx.softmax(self.proj(x) * scale + self.config.shift, axis=-1)
+        made: mx.array = mx.softmax(self.proj(x) * scale + self.config.shift, axis=-1)
+        return made
 
 
 class Stack(nn.Module):  # type: ignore[misc]
@@ -45,7 +46,8 @@ class Stack(nn.Module):  # type: ignore[misc]
         return x
 
     def __call__(self, x: mx.array) -> mx.array:
-        return self.layers[-1](self.encode(x))
+        made: mx.array = self.layers[-1](self.encode(x))
+        return made
 
 
 class Tabled(nn.Module):  # type: ignore[misc]
@@ -54,7 +56,8 @@ class Tabled(nn.Module):  # type: ignore[misc]
         self.proj = nn.Linear(32, 32)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return self.proj(x) * table
+        made: mx.array = self.proj(x) * table
+        return made
 
 
 def build(kind: Callable[[], Stack | Tabled] = Stack) -> Stack | Tabled:
@@ -175,7 +178,8 @@ class Routed(nn.Module):  # type: ignore[misc]
             object.__setattr__(self, name, value)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return x * float(next(self.rates)) * self.local.gain * self.drawn.random()
+        made: mx.array = x * float(next(self.rates)) * self.local.gain * self.drawn.random()
+        return made
 
 
 @pytest.mark.parametrize(
