@@ -1,6 +1,7 @@
 """Which schedules to try next: those expected to be fast, by a cost model and then a sampler."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
@@ -91,6 +92,8 @@ def _sampled(
     left: Sequence[Schedule], costs: Mapping[Schedule, float], count: int
 ) -> list[Schedule]:
     """Return up to `count` schedules of one family that Optuna's TPE sampler asks for."""
+    # Of tqdm, which Optuna imports and which misses a notebook's widgets; no bar is shown.
+    warnings.filterwarnings("ignore", "IProgress not found")
     # A second of imports, which planning and export do without.
     import optuna
 
