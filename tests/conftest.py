@@ -1,12 +1,11 @@
 """Options and fixtures that every room's tests share."""
 
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+
+from kernelwright.scratch import ScratchFolder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,12 +31,13 @@ def postgresql_server() -> Iterator[str]:
     from kernelwright.store.embedded import embedded_server
 
     # Not under pytest's own folder: root's server runs as another user, who may not enter it.
-    folder = Path(tempfile.mkdtemp(prefix="kernelwright-pg-"))
-    with embedded_server(folder / "data", at_the_end="delete") as url:
+    with (
+        ScratchFolder() as folder,
+        embedded_server(folder / "data", at_the_end="delete") as url,
+    ):
         # No test switches the machine off.
         execute_on(url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         yield url
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
