@@ -6,6 +6,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.runtime.export.function import dispatch
+from kernelwright.runtime.reads import _Unchanged
 from kernelwright.runtime.value import _Value
 
 _ARRAYS: dict[str, Callable[[], mx.array]] = {
@@ -122,7 +123,7 @@ def _by_tuple(x: mx.array) -> mx.array:
 def test_an_array_where_no_other_can_be_put_may_not_change_in_place(
     function: Callable[[mx.array], mx.array],
 ) -> None:
-    unchanged = dispatch._Unchanged(function, None, ())
+    unchanged = _Unchanged(function, None, ())
     assert unchanged()
     _CLASS_MASK[0, 3] += 1.0
     assert not unchanged()

@@ -144,7 +144,7 @@ class _Call:
             self._seen.add(id(value))
             self._words.append(type(value).__qualname__)
             self.definitions.append(type(value))
-            is_container = isinstance(value, (list, tuple, dict))
+            is_container = isinstance(value, (list, tuple, dict, collections.deque))
             if is_container:
                 # An mlx.nn.Module is a dict of its attributes.
                 is_object = isinstance(value, dict) and type(value) is not dict

@@ -17,6 +17,7 @@ from kernelwright.runtime.export.function.carried_text import (
     dispatch_imports,
     dispatch_text,
 )
+from kernelwright.runtime.export.function.definition_arrays import definition_arrays
 from kernelwright.runtime.export.function.literal import array_literal
 from kernelwright.runtime.export.function.source import CarriedSource
 from kernelwright.runtime.export.function.variant import (
@@ -124,15 +125,12 @@ class FunctionModule:
     def _definitions(self) -> str:
         lines = []
         for name, array in self.source.arrays.items():
-            if array.size <= _LITERAL_ELEMENTS:
-                lines.append(f"{name} = {array_literal(array)}")
-            else:
-                self.data[name] = array
-                lines.append(f'{name} = _DATA["{name}"]')
+            lines.append(f"{name} = {self._printed(name, array)}")
         for name, value in self._restored():
             call = dispatch._Call((), [({name: value}, name)])
             self.data |= {path: call.array_at(i) for i, path in enumerate(call.paths)}
         self.data |= self.source.data
+        self.data |= definition_arrays(self.source.names, self._printed).data
         text = "\n".join(lines)
         return (
             "\n\n\n".join(
@@ -140,6 +138,13 @@ class FunctionModule:
             )
             + "\n"
         )
+
+    def _printed(self, name: str, array: mx.array) -> str:
+        """Print what makes an array, which becomes data where it is long."""
+        if array.size <= _LITERAL_ELEMENTS:
+            return array_literal(array)
+        self.data[name] = array
+        return f'_DATA["{name}"]'
 
     def _restored(self) -> list[tuple[str, object]]:
         """List the objects that a statement makes again, with other arrays than the original's."""
@@ -187,6 +192,7 @@ class FunctionModule:
         for name, value in self._restored():
             if dispatch._Call((), [({name: value}, name)]).slots:
                 lines.append(f'_restore(_Call((), [(globals(), "{name}")]), _DATA)')
+        lines += definition_arrays(self.source.names, self._printed).lines
         captured = ", ".join(f'(globals(), "{name}")' for name in self.captured)
         lines.append(f"_CAPTURED = [{captured}]")
         lines.append(self._names())
