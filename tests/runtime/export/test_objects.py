@@ -18,7 +18,8 @@ from kernelwright.runtime.export.function.alone import ExampleCall
 from kernelwright.runtime.export.function.dispatch import _Call
 from kernelwright.runtime.export.function.function_export import export_function
 from kernelwright.runtime.export.function.module_file import imported
-from kernelwright.runtime.export.function.source import NotPortableError, carry
+from kernelwright.runtime.export.function.portability import NotPortableError
+from kernelwright.runtime.export.function.source import carry
 from kernelwright.runtime.export.function.variant import Lookup
 
 X = mx.random.normal((3, 8), key=mx.random.key(1))

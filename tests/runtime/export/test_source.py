@@ -9,8 +9,10 @@ from types import ModuleType
 import mlx.core as mx
 import pytest
 
+from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.carried_text import dispatch_names
-from kernelwright.runtime.export.function.source import CarriedSource, NotPortableError, carry
+from kernelwright.runtime.export.function.portability import NotPortableError
+from kernelwright.runtime.export.function.source import carry
 
 _UTIL = """
 import mlx.core as mx

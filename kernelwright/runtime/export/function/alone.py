@@ -15,6 +15,7 @@ from kernelwright.runtime.change_line import line_of_change
 from kernelwright.runtime.effect import ImpureError
 from kernelwright.runtime.enumeration import _member_exchange
 from kernelwright.runtime.export.function.arguments_code import arguments_with
+from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.dispatch import (
     _DICTS,
     _binding,
@@ -23,9 +24,6 @@ from kernelwright.runtime.export.function.dispatch import (
     _is_passed_record,
 )
 from kernelwright.runtime.export.function.return_line import line_of_return
-from kernelwright.runtime.export.function.source import (
-    CarriedSource,
-)
 from kernelwright.runtime.export.function.variant import (
     EffectError,
     ResultError,

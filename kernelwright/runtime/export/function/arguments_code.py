@@ -15,6 +15,7 @@ import mlx.core as mx
 from kernelwright.runtime.code_names import _has
 from kernelwright.runtime.enumeration import _member_exchange
 from kernelwright.runtime.export.function.carried_names import is_library
+from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.dispatch import (
     _DICTS,
     _binding,
@@ -26,7 +27,6 @@ from kernelwright.runtime.export.function.dispatch import (
 )
 from kernelwright.runtime.export.function.literal import is_literal, literal
 from kernelwright.runtime.export.function.object_code import NotPrintableError, ObjectPrinter
-from kernelwright.runtime.export.function.source import CarriedSource
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,13 @@ from kernelwright.runtime.export.function.alone import (
     seen,
 )
 from kernelwright.runtime.export.function.carried_names import is_class_method
+from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.module_file import files_of, imported
+from kernelwright.runtime.export.function.portability import NotPortableError
 from kernelwright.runtime.export.function.pure_call import check_pure
 from kernelwright.runtime.export.function.signature_text import signature_text
-from kernelwright.runtime.export.function.source import (
-    CarriedSource,
-    NotPortableError,
-    carry,
-)
+from kernelwright.runtime.export.function.source import carry
 from kernelwright.runtime.export.function.variant import (
     Lookup,
     Traced,

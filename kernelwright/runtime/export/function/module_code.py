@@ -13,13 +13,13 @@ from kernelwright.metal.kernel import Program
 from kernelwright.runtime.export.function import dispatch
 from kernelwright.runtime.export.function.arguments_code import target_source
 from kernelwright.runtime.export.function.carried_names import is_library
+from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.carried_text import (
     dispatch_imports,
     dispatch_text,
 )
 from kernelwright.runtime.export.function.definition_arrays import definition_arrays
 from kernelwright.runtime.export.function.literal import array_literal
-from kernelwright.runtime.export.function.source import CarriedSource
 from kernelwright.runtime.export.function.variant import (
     Variant,
     large_constants,

@@ -6,10 +6,8 @@ import re
 import sys
 import textwrap
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MethodType, ModuleType, SimpleNamespace
 
 import mlx.core as mx
@@ -37,7 +35,9 @@ from kernelwright.runtime.export.function.carried_names import (
     named_as_at_home,
     namespace_of,
 )
+from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.carried_text import dispatch_names
+from kernelwright.runtime.export.function.definition_text import definition_text, renamed_text
 from kernelwright.runtime.export.function.instrumentation import without_decorators
 from kernelwright.runtime.export.function.literal import is_literal, literal
 from kernelwright.runtime.export.function.object_code import (
@@ -45,92 +45,19 @@ from kernelwright.runtime.export.function.object_code import (
     NotPrintableError,
     ObjectPrinter,
 )
-from kernelwright.runtime.export.function.renaming import NotRenamableError, renamed
+from kernelwright.runtime.export.function.portability import (
+    NotPortableError,
+    Origin,
+    in_file,
+    modules_imported,
+    naming,
+)
 from kernelwright.runtime.export.function.statement import (
     Statement,
     find_statement,
     lambda_text,
+    parts_imported,
 )
-
-
-class NotPortableError(Exception):
-    """Something that the function names cannot stand in a module of its own; the text says what."""
-
-    place = ""
-    """The variable and the line of the user's file, as ` (scipy, model.py:12)`."""
-
-    def __str__(self) -> str:
-        """Return what it is, where, and what to do."""
-        what, separator, advice = str(self.args[0]).partition("; ")
-        return f"{what}{self.place}{separator}{advice}"
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """Where a piece of the user's code stands."""
-
-    file: str
-    first_line: int
-    """Of the piece, in the file."""
-
-    @classmethod
-    def of(cls, value: object) -> "_Origin | None":
-        """Find a function or class; None where its file is not known."""
-        inner = inspect.unwrap(value) if callable(value) else value
-        try:
-            file = inspect.getsourcefile(inner)  # type: ignore[arg-type]
-            return cls(file, inspect.getsourcelines(inner)[1]) if file else None  # type: ignore[arg-type]
-        except (OSError, TypeError):
-            return None
-
-    def place_of(self, name: str, node: ast.AST) -> str:
-        """Say where code names something first."""
-        lines = [
-            part.lineno
-            for part in ast.walk(node)
-            if (isinstance(part, ast.Name) and part.id == name)
-            or (isinstance(part, ast.Import | ast.ImportFrom) and name in _imported(part))
-        ]
-        line = f":{self.first_line + min(lines) - 1}" if lines else ""
-        return f" ({name}, {self.file}{line})"
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.ImportFrom):
-        return ["." if node.level else node.module or ""]
-    return [alias.name for alias in node.names]
-
-
-@dataclass
-class CarriedSource:
-    """The lines of a module in which the function works as it does where it was written."""
-
-    name: str
-    """Of the function, or of the object that is called."""
-    attributes: tuple[str, ...]
-    """The method, where the function is one of an object: `("forward",)`."""
-    public: str = ""
-    """A name of the method itself, where the user calls it by one: `step = model.step`."""
-    imports: list[str] = field(default_factory=list)
-    blocks: list[str] = field(default_factory=list)
-    """Definitions in an order in which they can be run."""
-    arrays: dict[str, mx.array] = field(default_factory=dict)
-    """Arrays that the function names, which become data."""
-    objects: dict[str, object] = field(default_factory=dict)
-    """Objects that were made by a statement, and may hold arrays."""
-    literals: dict[str, object] = field(default_factory=dict)
-    """Numbers, texts and the like that the function names; users may set others."""
-    needs_numpy: bool = False
-    stated: set[str] = field(default_factory=set)
-    """Objects that are written out in their state, with their arrays in `data`."""
-    data: dict[str, mx.array] = field(default_factory=dict)
-    names: dict[str, object] = field(default_factory=dict)
-    """Everything that the module's names mean."""
-
-    @property
-    def captured(self) -> tuple[str, ...]:
-        """Names of what the function reads besides its arguments, and may hold arrays."""
-        return (*self.arrays, *self.objects, *self.literals)
 
 
 def carry(
@@ -257,9 +184,9 @@ class _Carrier:
         elif is_python(value) and (text := lambda_text(value)):
             self._claim(name, value)
             code = value.__code__
-            origin = _Origin(code.co_filename, code.co_firstlineno)
+            origin = Origin(code.co_filename, code.co_firstlineno)
             names = self._names_in(ast.parse(text), namespace_of(value), at=origin)
-            self._found.blocks.append(f"{name} = {_renamed(text, names)}")
+            self._found.blocks.append(f"{name} = {renamed_text(text, names)}")
         else:
             self._stated(name, value)
 
@@ -307,8 +234,8 @@ class _Carrier:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             raise NotPortableError(f"{name} is no definition of its own, such as a lambda")
         self._claim(name, value)
-        names = self._names_in(node, space, own=node.name, at=_Origin.of(value))
-        self._found.blocks.append(_source_of(node, text, name, names))
+        names = self._names_in(node, space, own=node.name, at=Origin.of(value))
+        self._found.blocks.append(definition_text(node, text, name, names))
         if isinstance(node, ast.ClassDef) and node.name != name:
             # Objects are told apart by the name of their class, which is the user's.
             self._found.blocks.append(f"{name}.__name__ = {name}.__qualname__ = {node.name!r}")
@@ -318,18 +245,18 @@ class _Carrier:
         node: ast.AST,
         space: Mapping[str, object],
         own: str = "",
-        at: _Origin | None = None,
+        at: Origin | None = None,
     ) -> dict[str, str]:
         """Carry what code names; return the names that mean something else in the module."""
         changed: dict[str, str] = {}
-        for name in _modules_imported(node):
-            with _naming(name, node, at):
+        for name in modules_imported(node):
+            with naming(name, node, at):
                 self._allow(name)
         for name in loaded_names(node):
             if name == own or name not in space or name in OF_EVERY_MODULE:
                 continue
             value = space[name]
-            with _naming(name, node, at):
+            with naming(name, node, at):
                 if isinstance(value, ModuleType) and not is_library(value.__name__):
                     self._attributes_of(name, value, node)
                 elif (called := self._called(name, value, space)) != name:
@@ -423,7 +350,7 @@ class _Carrier:
             self._claim(name, value)
             self._found.imports.append(import_line(value.__name__, name))
             if name == value.__name__:
-                self._found.imports += [f"import {part}" for part in _parts_imported(name, space)]
+                self._found.imports += [f"import {part}" for part in parts_imported(name, space)]
         elif (home := library_home(value)) is not None:
             self._allow(home[0])
             self._claim(name, value)
@@ -469,8 +396,8 @@ class _Carrier:
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             assert statement is not None
             self._claim(name, value)
-            names = self._names_in(node, space, own=name, at=_in_file(space))
-            self._found.blocks.append(_source_of(node, statement.text, name, names))
+            names = self._names_in(node, space, own=name, at=in_file(space))
+            self._found.blocks.append(definition_text(node, statement.text, name, names))
         elif isinstance(node, ast.ImportFrom):
             self._imported_from(name, value, node, space)
         else:
@@ -498,63 +425,8 @@ class _Carrier:
         space: Mapping[str, object],
     ) -> None:
         assert statement.expression is not None
-        names = self._names_in(statement.expression, space, at=_in_file(space))
+        names = self._names_in(statement.expression, space, at=in_file(space))
         text = named_as_at_home(statement.expression, statement.expression_text, space)
-        self._found.blocks.append(f"{name} = {_renamed(text, names)}")
+        self._found.blocks.append(f"{name} = {renamed_text(text, names)}")
         if not callable(value) or not _has(value, "__qualname__"):
             self._found.objects[name] = value
-
-
-def _source_of(
-    node: ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef,
-    text: str,
-    name: str,
-    names: Mapping[str, str],
-) -> str:
-    """Return a definition with the decorators that are left, under its name in the module."""
-    lines = text.splitlines()
-    kept = [f"@{ast.get_source_segment(text, d)}" for d in node.decorator_list]
-    body = textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno]))
-    own = {} if node.name == name else {node.name: name}
-    return _renamed("\n".join([*kept, body]), {**names, **own})
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    try:
-        return renamed(text, names)
-    except NotRenamableError as e:
-        raise NotPortableError(f"two different things are called {e}; rename one") from e
-
-
-@contextmanager
-def _naming(name: str, node: ast.AST, at: _Origin | None) -> Iterator[None]:
-    """Add the variable and its line to what cannot be carried; the innermost ones count."""
-    try:
-        yield
-    except NotPortableError as e:
-        if not e.place and at is not None:
-            e.place = at.place_of(name, node)
-        raise
-
-
-def _in_file(space: Mapping[str, object]) -> _Origin | None:
-    file = space.get("__file__")
-    return _Origin(file, 1) if isinstance(file, str) else None
-
-
-def _parts_imported(package: str, space: Mapping[str, object]) -> list[str]:
-    """List the modules of a package that a file imports beside it: `import mlx.nn` names `mlx`."""
-    file = space.get("__file__")
-    if not isinstance(file, str) or not Path(file).is_file():
-        return []
-    tree = ast.parse(Path(file).read_bytes())
-    statements = (node for node in ast.walk(tree) if isinstance(node, ast.Import))
-    aliases = (alias for statement in statements for alias in statement.names)
-    parts = (a.name for a in aliases if a.asname is None and a.name.startswith(f"{package}."))
-    return list(dict.fromkeys(parts))
-
-
-def _modules_imported(node: ast.AST) -> list[str]:
-    """List the modules that code imports; a single dot stands for its own package."""
-    statements = (n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom))
-    return [name for statement in statements for name in _imported(statement)]

@@ -3,7 +3,10 @@
 import ast
 import linecache
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from types import FunctionType
 
 from kernelwright.runtime.export.function.instrumentation import (
@@ -35,19 +38,38 @@ class Statement:
 
 def find_statement(space: Mapping[str, object], name: str) -> Statement | None:
     """Find the last statement at the top of a namespace's text that gives a name its value."""
-    for text in _texts(space):
-        try:
-            text = without_decorators(text, space)
-            body = ast.parse(text).body
-        except SyntaxError:
-            # A cell may hold what is no Python, such as %timeit.
-            continue
-        found = next((s for s in reversed(body) if name in _bound(s)), None)
+    for tree, text in _parsed_texts(space):
+        found = next((s for s in reversed(tree.body) if name in _bound(s)), None)
         if found is not None:
             if isinstance(found, ast.Assign | ast.AnnAssign) and found.value is not None:
-                found.value = without_optimize(found.value, space)
+                expression = without_optimize(found.value, space)
+                found = copy(found)
+                found.value = expression
             return Statement(found, text)
     return None
+
+
+def parts_imported(package: str, space: Mapping[str, object]) -> list[str]:
+    """List the modules of a package that a file imports beside it: `import mlx.nn` names `mlx`."""
+    nodes = (node for tree, _ in _parsed_texts(space) for node in ast.walk(tree))
+    aliases = (alias for node in nodes if isinstance(node, ast.Import) for alias in node.names)
+    parts = (a.name for a in aliases if a.asname is None and a.name.startswith(f"{package}."))
+    return list(dict.fromkeys(parts))
+
+
+def _parsed_texts(space: Mapping[str, object]) -> Iterator[tuple[ast.Module, str]]:
+    """Yield a namespace's texts without our own decorators, the latest first, and their trees."""
+    for text in _texts(space):
+        # A cell may hold what is no Python, such as %timeit.
+        with suppress(SyntaxError):
+            text = without_decorators(text, space)
+            yield _parsed(text), text
+
+
+@lru_cache(maxsize=32)
+def _parsed(text: str) -> ast.Module:
+    """Parse a text once for all the names that are looked up in it."""
+    return ast.parse(text)
 
 
 def is_in_a_loop(space: Mapping[str, object], name: str) -> bool:
