@@ -13,11 +13,27 @@ SETTINGS = (
 """The names of all settings; each has a variable."""
 _OTHERS = ("CACHE", "PRICES", "TRACEBACK", "MCP_TOKEN", "SERVE_TOKEN", "PASSWORD")
 _LIKENESS = 0.8
+SWITCH = "KERNELWRIGHT"
+"""Turns every kernel off."""
+_OFF = ("off", "0", "false", "no")
+_ON = ("", "on", "1", "true", "yes")
 
 
 def variable_of(setting: str) -> str:
     """Return the environment variable of a setting."""
     return f"{PREFIX}{setting.upper()}"
+
+
+def are_kernels_off() -> bool:
+    """Say whether the environment turns kernels off, as with `KERNELWRIGHT=off`.
+
+    Raises:
+        InputError: it says neither off nor on: whoever misspells it wants no kernels.
+    """
+    value = os.environ.get(SWITCH, "").strip().lower()
+    if value not in (*_OFF, *_ON):
+        raise InputError(f"expected {SWITCH} to be off or on, found {os.environ[SWITCH]!r}.")
+    return value in _OFF
 
 
 def check_variables() -> None:

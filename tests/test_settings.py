@@ -8,7 +8,7 @@ from kernelwright.errors import InputError
 from kernelwright.metal.device.registry import default_device
 from kernelwright.settings import DEFAULT, Settings, current_settings, origins
 from kernelwright.store.location import default_url
-from kernelwright.variable import SETTINGS, variable_of
+from kernelwright.variable import SETTINGS, are_kernels_off, variable_of
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +137,22 @@ def test_a_misspelt_variable_is_named_with_the_nearest_one(monkeypatch: pytest.M
     monkeypatch.delenv("KERNELWRIGHT_STROE")
     monkeypatch.setenv("KERNELWRIGHT_OF_MY_OWN_SCRIPT", "x")
     assert current_settings().store is None
+
+
+@pytest.mark.parametrize(
+    ("value", "is_off"), [("off", True), ("0", True), ("False", True), ("on", False), ("", False)]
+)
+def test_one_variable_turns_kernels_off(
+    monkeypatch: pytest.MonkeyPatch, value: str, is_off: bool
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT", value)
+    assert are_kernels_off() == is_off
+
+
+def test_a_switch_that_is_misspelt_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT", "of")
+    with pytest.raises(InputError, match="expected KERNELWRIGHT to be off or on, found 'of'"):
+        are_kernels_off()
 
 
 def test_every_setting_has_a_variable() -> None:

@@ -32,8 +32,8 @@ from kernelwright.store import (
     path_of,
     url_of,
 )
+from kernelwright.variable import SWITCH, are_kernels_off
 
-SWITCH = "KERNELWRIGHT"
 _LOOK_EVERY_S = 1.0
 _MOST_CHAMPIONS = 1_000_000
 _RESIZED = "a champion for another size of it runs"
@@ -81,7 +81,7 @@ class KernelServer:
         self.url = store
         self._wanted_device = device
         self._threadgroup_bytes = threadgroup_bytes
-        self.is_off = os.environ.get(SWITCH, "").lower() == "off"
+        self.is_off = are_kernels_off()
         """The user runs the program without kernels; `KERNELWRIGHT=off` was set when it began."""
         self.weighs_steps = False
         """Whoever is served times whole steps, and leaves out what does not pay there."""
