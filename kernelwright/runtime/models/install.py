@@ -91,8 +91,9 @@ class Installation:
         """Watch every module of the model."""
         for path, module in all_modules(self.model):
             found = site_of(module)
-            if found is None or found.owner is not self:
-                install(module, Site(self, is_root=not path), is_active=not path)
+            if found is None or not found.is_watched_by(self):
+                site = Site(self, is_root=not path).after(found)
+                install(module, site, is_active=not path)
 
     def enter(
         self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -417,6 +418,10 @@ def optimize_model(model: Module, server: KernelServer) -> Module:
 def restore_model(model: Module) -> Module:
     """Undo `optimize_model`; a module that was never optimized stays as it is."""
     for _, module in all_modules(model):
+        site = site_of(module)
+        if site is not None:
+            # Other models may hold it: they look again at their next call.
+            site.touch()
         uninstall(module)
     return model
 

@@ -1,6 +1,7 @@
 """A module that is watched, and answered by kernels where there are some."""
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -66,7 +67,27 @@ class Site:
     epoch: int = -1
     passed: frozenset[object] | None = None
     """Arguments, by place or name, whose arrays are handed on alone: their shapes do not count."""
+    watchers: tuple["weakref.ref[Owner]", ...] = ()
+    """Other models that hold the module, too, and were there before."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def after(self, other: "Site | None") -> "Site":
+        """Return this site in the place of another, whose owner goes on hearing of changes."""
+        if other is not None:
+            self.watchers = (*other.watchers, weakref.ref(other.owner))
+        return self
+
+    def is_watched_by(self, owner: Owner) -> bool:
+        """Say whether an owner hears of changes of the module."""
+        return self.owner is owner or any(watcher() is owner for watcher in self.watchers)
+
+    def touch(self) -> None:
+        """Tell all who hold the module that it may compute something else by now."""
+        self.owner.epoch += 1
+        for watcher in self.watchers:
+            owner = watcher()
+            if owner is not None:
+                owner.epoch += 1
 
     def add(self, call: SeenCall, passed: frozenset[object], run: Run) -> None:
         """Answer calls like one from now on; it hands on the arrays of the arguments `passed`."""
@@ -146,7 +167,7 @@ def uninstall(module: Module) -> None:
 def _touched(module: Module) -> None:
     site = site_of(module)
     if site is not None:
-        site.owner.epoch += 1
+        site.touch()
 
 
 @cache

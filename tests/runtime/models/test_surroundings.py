@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from kernelwright.runtime.models.install import explain_model, optimize_model
+from kernelwright.runtime.models.install import explain_model, optimize_model, restore_model
 from kernelwright.runtime.models.surroundings import Surroundings
 from tests.runtime.models.replaying import Replaying, served_classes
 
@@ -198,3 +198,29 @@ def test_a_module_that_holds_such_a_thing_is_left_to_mlx(
     around = Surroundings.of(Routed.__call__, Routed())
     assert not around.obstacle
     assert around.holds()
+
+
+def test_a_layer_may_belong_to_two_models() -> None:
+    one, other = build(), build()
+    two = Stack()
+    two.layers = list(one.layers)
+    for model in (one, two):
+        optimize_model(model, Replaying())
+        for _ in range(2):
+            assert mx.allclose(model(X), other(X), atol=1e-5)
+    for layer in (one.layers[0], other.layers[0]):
+        layer.proj = nn.Identity()
+    for model in (one, two):
+        assert mx.allclose(model(X), other(X), atol=1e-5)
+    restore_model(two)
+    for layer in (one.layers[0], other.layers[0]):
+        layer.proj = nn.RMSNorm(32)
+    assert mx.allclose(one(X), other(X), atol=1e-5)
+
+
+def test_a_part_that_was_restored_may_change() -> None:
+    model, other = pair()
+    restore_model(model.layers[0])
+    for changed in (model, other):
+        changed.layers[0].proj = nn.Identity()
+    assert mx.allclose(model(X), other(X), atol=1e-5)
