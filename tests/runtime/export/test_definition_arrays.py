@@ -10,6 +10,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.runtime.export.function.alone import ExampleCall
+from kernelwright.runtime.export.function.definition_arrays import definition_arrays
 from kernelwright.runtime.export.function.function_export import export_function
 from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.variant import Lookup
@@ -165,3 +166,11 @@ def test_arrays_that_are_drawn_at_import_are_the_users(
         made = getattr(module, name)
         assert made.serves(x)
         assert mx.array_equal(made(x), function(x)).item()
+
+
+def test_a_function_of_a_library_keeps_its_defaults() -> None:
+    def scaled(x: mx.array, factor: mx.array = mx.ones((64,))) -> mx.array:  # noqa: B008
+        return x * factor
+
+    scaled.__module__ = "mlx.nn.layers"
+    assert not definition_arrays({"scaled": scaled}, lambda name, array: name).lines

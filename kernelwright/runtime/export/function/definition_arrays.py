@@ -43,9 +43,11 @@ def definition_arrays(names: Mapping[str, object], printed: Printer) -> Definiti
         if id(own) in seen:
             continue
         seen.add(id(own))
+        if not isinstance(own, FunctionType | type) or is_library(str(own.__module__)):
+            continue
         if isinstance(own, FunctionType):
             _add_defaults(found, name, name, own, printed)
-        elif isinstance(own, type) and not is_library(own.__module__):
+        else:
             _add_class(found, name, own, printed)
     return found
 
