@@ -1,5 +1,6 @@
 """Subclasses that take a class's place where code looks at classes."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import cast
 
@@ -23,7 +24,7 @@ class _Silent:
 
 
 @cache
-def _kind_of_classes(kind: type) -> type:
+def _kind_of_classes(kind: type[type]) -> type[type]:
     """Return a class for classes that are equal to those whose place they take.
 
     Code may look up what to do by `type(layer)`, or compare it.
@@ -42,11 +43,12 @@ def _original(kind: type) -> object:
     return vars(kind).get(ORIGINAL, kind)
 
 
-def heir(kind: type[Module], body: dict[str, object]) -> type[Module]:
+def heir(kind: type[Module], body: Mapping[str, object]) -> type[Module]:
     """Return a subclass that goes for the class: equal to it, and what its objects say they are.
 
     Neither the class nor its own class hears of it: they may count heirs, or ask for more.
     """
-    body = body | {ORIGINAL: kind, "__class__": property(lambda self: kind, set_class)}
-    made = type.__new__(_kind_of_classes(type(kind)), kind.__name__, (_Silent, kind), body)
+    body = {**body, ORIGINAL: kind, "__class__": property(lambda self: kind, set_class)}
+    metaclass: type[type] = _kind_of_classes(type(kind))  # type: ignore[arg-type]
+    made: object = type.__new__(metaclass, kind.__name__, (_Silent, kind), body)
     return cast("type[Module]", made)

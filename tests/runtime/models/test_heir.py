@@ -28,7 +28,8 @@ class Plain(nn.Module):  # type: ignore[misc]
         self.norm = nn.RMSNorm(32)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return self.norm(self.proj(x))
+        made: mx.array = self.norm(self.proj(x))
+        return made
 
 
 class Noted(Plain, metaclass=Registering):
@@ -71,7 +72,8 @@ def test_a_model_computes_what_its_classes_say(kind: type[Plain]) -> None:
 def test_a_module_may_be_given_another_class() -> None:
     class Twice(nn.Linear):  # type: ignore[misc]
         def __call__(self, x: mx.array) -> mx.array:
-            return super().__call__(x) * 2
+            made: mx.array = super().__call__(x) * 2
+            return made
 
     model = nn.Sequential(nn.Linear(32, 32), nn.RMSNorm(32), nn.Linear(32, 32))
     optimize_model(model, Replaying())
