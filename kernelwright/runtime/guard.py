@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import mlx.core as mx
 
-from kernelwright.runtime.reads import _holds, _Reads
+from kernelwright.runtime.reads import _holds, _is_alike, _Reads
 
 _QUICK = {
     "item": "{h}[{k}] is {e}",
+    "item value": "({h}[{k}] is {e} or is_alike({h}[{k}], {e}))",
     "item type": "type({h}[{k}]) is {e}",
     "attr": "{h}.{name} is {e}",
+    "attr value": "({h}.{name} is {e} or is_alike({h}.{name}, {e}))",
     "attr type": "type({h}.{name}) is {e}",
     "missing": "{k} not in {h}",
     "keys": "tuple({h}) == {e}",
@@ -74,7 +76,7 @@ def _held(holder: object, key: object) -> object:
 def compiled(watches: Sequence[Watch]) -> Callable[[], bool]:
     """Return the question whether every place holds what it did, as one expression of Python's."""
     terms: list[str] = []
-    space: dict[str, object] = {"holds": _holds}
+    space: dict[str, object] = {"holds": _holds, "is_alike": _is_alike}
     names: dict[int, str] = {}
 
     def name_of(value: object) -> str:
@@ -108,7 +110,7 @@ def compiled(watches: Sequence[Watch]) -> Callable[[], bool]:
 
 
 def _is_quick(what: str, holder: object, key: object, expected: object) -> bool:
-    if what in ("item", "item type", "keys"):
+    if what in ("item", "item value", "item type", "keys"):
         is_plain = isinstance(holder, dict | list) and (
             type(holder).__getitem__ in (dict.__getitem__, list.__getitem__)
             and type(holder).__iter__ in (dict.__iter__, list.__iter__)

@@ -205,7 +205,8 @@ class _Walk:
             if isinstance(value, mx.array):
                 self._watch(f"{what} type", holder, key, mx.array)
             else:
-                self._watch(what, holder, key, value)
+                kind = f"{what} value" if _is_plain(value) else what
+                self._watch(kind, holder, key, value)
         self._token(key)
         if isinstance(value, mx.array):
             self._token("array")
@@ -478,6 +479,10 @@ def _holds(what: str, holder: object, key: object, expected: object) -> bool:
         return _attribute(holder, key) is expected
     if what == "attr type":
         return isinstance(_attribute(holder, key), expected)
+    if what == "item value":
+        return _is_alike(_item(holder, key), expected)
+    if what == "attr value":
+        return _is_alike(_attribute(holder, key), expected)
     if what == "missing":
         return key not in holder
     if what == "keys":
@@ -493,6 +498,16 @@ def _holds(what: str, holder: object, key: object, expected: object) -> bool:
     if what == "equal":
         return holder == expected
     return holder.get(None) is expected
+
+
+def _is_plain(value: object) -> bool:
+    """Say whether a value is plain, or a tuple of such: an equal one may take its place."""
+    return isinstance(value, _PLAIN) or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+def _is_alike(value: object, expected: object) -> bool:
+    # 1, 1.0 and True are equal, and so are 0.0 and -0.0.
+    return value is expected or (_is_plain(value) and repr(value) == repr(expected))
 
 
 def _nothing(*_: object) -> None:

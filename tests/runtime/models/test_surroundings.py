@@ -224,3 +224,19 @@ def test_a_part_that_was_restored_may_change() -> None:
     for changed in (model, other):
         changed.layers[0].proj = nn.Identity()
     assert mx.allclose(model(X), other(X), atol=1e-5)
+
+
+def test_an_equal_value_is_the_same_and_another_type_is_not() -> None:
+    model = build()
+    options = model.layers[0].options
+    options["sizes"] = [(1, 2.5)]
+    holds = Surroundings.of(_sized, model).holds
+    size = [1, 2.5]
+    options["sizes"][0] = tuple(size)
+    assert holds()
+    options["sizes"][0] = (True, 2.5)
+    assert not holds()
+
+
+def _sized(model: Stack) -> object:
+    return model.layers[0].options["sizes"]
