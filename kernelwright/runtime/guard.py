@@ -39,6 +39,10 @@ class State:
         except RecursionError:
             self.obstacle = "values that are nested too deeply"
             return
+        except Exception as e:
+            # An attribute that is computed, of an object of any library, may raise anything.
+            self.obstacle = f"a value that cannot be asked: {type(e).__name__}: {e}"
+            return
         self.obstacle = reads.too_large[0] if reads.too_large else ""
         self.identity = (reads.tokens, reads.holders)
         self.holds = compiled(reads.watches)

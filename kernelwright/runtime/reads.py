@@ -92,10 +92,11 @@ class _Reads:
         code = getattr(definition, "__code__", None)
         if not isinstance(code, types.CodeType) or not _is_the_users(definition):
             return True
-        return id(code) in self._codes or any(map(_has_like(definition), self._functions))
+        return id(code) in self._codes or any(map(_has_like(definition), self.functions))
 
     @property
-    def _functions(self) -> list[types.FunctionType]:
+    def functions(self) -> list[types.FunctionType]:
+        """Functions whose code was walked."""
         return [v for v in self._kept.values() if type(v) is types.FunctionType]
 
 

@@ -11,6 +11,7 @@ from mlx.nn.layers.base import Module
 from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.compiled_step import StepCall
+from kernelwright.runtime.models.heir import set_class
 from kernelwright.runtime.models.nest import Key, array_types, call_key, without_sizes
 from kernelwright.runtime.models.paying import Arm, Placed, RootCall, StepTrial
 from kernelwright.runtime.models.recorded import Results, Trace, result_types
@@ -49,6 +50,8 @@ class Installation:
     epoch: int = 0
     calls: int = 0
     """Of the whole model, whatever ran."""
+    comparison: str = ""
+    """The function that compares classes of modules by `is`: the model has its own for good."""
     hear: Callable[[Sequence[tuple[SeenCall, Plan]]], None] = lambda chosen: None
     """Told which calls of modules run kernels, each time that a call of the model was looked at."""
     _decided: dict[Key, int] = field(default_factory=dict)
@@ -193,6 +196,8 @@ class Installation:
                 self._learned = _MOST_LEARNED + 1
         if self._surveyed != self.epoch:
             self._look_around()
+        if self.comparison:
+            return own_method(module, "__call__")(module, *args, **kwargs)
         if not self._has_anything or self._learned > _MOST_LEARNED:
             self._idle = self.epoch, generation
             return self._call(module, args, kwargs)
@@ -246,7 +251,11 @@ class Installation:
     def _look_around(self) -> None:
         """Note what the model's code reads besides its parameters."""
         self._surveyed = self.epoch
-        self._holds = Surroundings.of(own_method(self.model, "__call__"), self.model).holds
+        around = Surroundings.of(own_method(self.model, "__call__"), self.model)
+        self._holds, self.comparison = around.holds, around.comparison
+        if self.comparison:
+            for _, module in all_modules(self.model):
+                set_class(module, own_class(module))
 
     def _weigh(
         self, key: Key, chosen: Sequence[tuple[SeenCall, Plan]], root: RootCall | None
@@ -463,6 +472,8 @@ def explain_model(model: Module, args: tuple[object, ...], kwargs: Mapping[str, 
 
 def _why_nothing(owner: Installation) -> str:
     server = owner.server
+    if owner.comparison:
+        return f"{owner.comparison} compares the class of a module by `is`; use isinstance there"
     if server.device is None:
         return "this machine has no GPU that runs such Metal kernels"
     if server.store is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mlx.nn.layers.base import Module
 
 from kernelwright.runtime.guard import compiled
+from kernelwright.runtime.models.class_comparison import compares_classes
 from kernelwright.runtime.models.tree import all_modules
 from kernelwright.runtime.reads import _Reads
 
@@ -20,6 +21,8 @@ class Surroundings:
     holds: Callable[[], bool]
     obstacle: str = ""
     """What would be a constant of kernels and may change, or cannot be compared at each call."""
+    comparison: str = ""
+    """The function that compares classes of modules by `is`; empty where none does."""
 
     @classmethod
     def of(cls, method: Callable[..., object], module: Module) -> "Surroundings":
@@ -28,8 +31,12 @@ class Surroundings:
             reads = _Reads(method, kept=(module,), noticed=_noticed(module))
         except RecursionError:
             return cls(_never, "values that are nested too deeply")
+        except Exception as e:
+            # An attribute that is computed, of an object of any library, may raise anything.
+            return cls(_never, f"a value that cannot be asked: {type(e).__name__}: {e}")
         unseen = (*reads.too_large, *_constants(reads, module))
-        return cls(compiled(reads.watches), unseen[0] if unseen else "")
+        comparing = (f.__qualname__ for f in reads.functions if compares_classes(f))
+        return cls(compiled(reads.watches), unseen[0] if unseen else "", next(comparing, ""))
 
 
 def _never() -> bool:

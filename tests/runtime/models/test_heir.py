@@ -6,7 +6,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from kernelwright.runtime.models.install import optimize_model, restore_model
+from kernelwright.runtime.models.install import explain_model, optimize_model, restore_model
 from tests.runtime.models.replaying import Replaying
 
 nn: Any = importlib.import_module("mlx.nn")
@@ -67,6 +67,44 @@ def test_a_model_computes_what_its_classes_say(kind: type[Plain]) -> None:
     assert model.__class__ is kind
     restore_model(model)
     assert type(model) is kind
+
+
+class Strict(Plain):
+    def __call__(self, x: mx.array) -> mx.array:
+        return super().__call__(x) * (5.0 if type(self.proj) is nn.Linear else 7.0)
+
+
+class StrictWithin(Plain):
+    def __call__(self, x: mx.array) -> mx.array:
+        kinds = [type(part) is type(self.norm) for part in (self.proj, nn.RMSNorm(32))]
+        return super().__call__(x) * sum(kinds)
+
+
+class Lenient(Plain):
+    def __call__(self, x: mx.array) -> mx.array:
+        is_other = type(x) is not mx.array or type(self) is None
+        return super().__call__(x) * (5.0 if is_other else 7.0)
+
+
+@pytest.mark.parametrize("kind", [Strict, StrictWithin])
+def test_a_model_that_compares_classes_by_identity_is_left_to_mlx(kind: type[Plain]) -> None:
+    model = kind()
+    expected = model(X)
+    optimize_model(model, Replaying())
+    for _ in range(2):
+        assert mx.allclose(model(X), expected, atol=1e-5)
+    assert f"{kind.__name__}.__call__ compares the class of a module" in explain_model(
+        model, (), {}
+    )
+
+
+def test_other_comparisons_by_identity_do_not_count() -> None:
+    model, server = Lenient(), Replaying()
+    expected = model(X)
+    optimize_model(model, server)
+    for _ in range(2):
+        assert mx.allclose(model(X), expected, atol=1e-5)
+    assert server.runs > 0
 
 
 def test_a_module_may_be_given_another_class() -> None:

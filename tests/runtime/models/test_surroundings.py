@@ -240,3 +240,23 @@ def test_an_equal_value_is_the_same_and_another_type_is_not() -> None:
 
 def _sized(model: Stack) -> object:
     return model.layers[0].options["sizes"]
+
+
+class Raising:
+    __slots__ = ("scale",)
+
+    def __getattr__(self, name: str) -> float:
+        raise TypeError("not now")
+
+
+def test_an_object_that_cannot_be_asked_fails_no_call() -> None:
+    class Asking(Tabled):
+        def __call__(self, x: mx.array) -> mx.array:
+            made: mx.array = self.proj(x)
+            return made if x.shape[0] == 2 else made * self.helper.scale
+
+    model = Asking()
+    model.helper = Raising()
+    optimize_model(model, Replaying())
+    for _ in range(2):
+        assert mx.allclose(model(X), model.proj(X), atol=1e-5)
