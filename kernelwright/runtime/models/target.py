@@ -121,21 +121,41 @@ def _own(path: Path, name: str) -> Target:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    model = getattr(module, name or "model", None)
+    name = name or "model"
+    _asked(lambda: spec.loader.exec_module(module), f"{path} cannot be imported")  # type: ignore[union-attr]
+    model = getattr(module, name, None)
     if callable(model) and not isinstance(model, Module):
-        model = model()
+        model = _asked(model, f"{name}() of {path} makes no mlx.nn.Module")
     if not isinstance(model, Module):
-        raise InputError(
-            f"expected an mlx.nn.Module {name or 'model'!r} in {path}, found {model!r}."
-        )
+        raise InputError(f"expected an mlx.nn.Module {name!r} in {path}, found {model!r}.")
     make: Callable[[], object] | None = getattr(module, "example_inputs", None)
     if make is None:
         raise InputError(
             f"{path} does not say what {name} is called with; define example_inputs()."
         )
-    made = make()
-    return Target(path.stem, model, made if isinstance(made, tuple) else (made,))
+    made = _asked(make, f"example_inputs() of {path} fails")
+    inputs = _inputs(made.get(name, made) if isinstance(made, dict) else made)
+    _asked(lambda: model(*inputs), f"{name} of {path} cannot be called with its example_inputs()")
+    return Target(path.stem, model, inputs)
+
+
+def _inputs(made: object) -> tuple[object, ...]:
+    """Return a model's arguments in order, as `kernelwright search` takes them, too."""
+    if isinstance(made, dict):
+        raise InputError(
+            "expected example_inputs() to return a tuple of arguments, or a dict of such tuples by "
+            f"name, found a dict with {', '.join(map(str, made)) or 'nothing'}."
+        )
+    return tuple(made) if isinstance(made, tuple | list) else (made,)
+
+
+def _asked(question: Callable[[], object], what: str) -> object:
+    """Run code of the user's, whose errors are the user's."""
+    try:
+        return question()
+    except (Exception, SystemExit) as e:
+        first_line = str(e).partition("\n")[0]
+        raise InputError(f"{what}: {type(e).__name__}: {first_line}") from e
 
 
 def _need_mlx_lm() -> None:

@@ -161,3 +161,40 @@ def test_a_part_is_timed_on_indices_that_its_table_has() -> None:
     ids = choosing.drawn_inputs(graph, seed=0)[1]
     assert ids.dtype == mx.uint32
     assert 0 < int(ids.max()) < 50
+
+
+_OWN = """import mlx.core as mx
+import mlx.nn as nn
+model = nn.Linear(4, 4)
+def broken(): raise KeyError("no weights")
+def example_inputs(): return {made}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "said"),
+    [
+        ("model", "mx.zeros((2, 5))", r"model of .* cannot be called with .*: ValueError: \[addmm"),
+        ("model", "1 / 0", r"example_inputs\(\) of .* fails: ZeroDivisionError"),
+        ("model", "{'x': mx.zeros((2, 4))}", "expected example_inputs.. to return a tuple"),
+        ("broken", "()", r"broken\(\) of .* makes no mlx.nn.Module: KeyError: 'no weights'"),
+        ("model", "(", r"own.py cannot be imported: SyntaxError"),
+    ],
+)
+def test_what_is_wrong_with_an_own_file_is_said(
+    tmp_path: Path, name: str, made: str, said: str
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(_OWN.replace("{made}", made))
+    with pytest.raises(InputError, match=said):
+        load_target(f"{file}:{name}")
+
+
+@pytest.mark.parametrize(
+    "made", ["mx.zeros((2, 4))", "[mx.zeros((2, 4))]", "{'model': (mx.zeros((2, 4)),)}"]
+)
+def test_example_inputs_are_those_of_a_search(tmp_path: Path, made: str) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(_OWN.replace("{made}", made))
+    (found,) = load_target(str(file)).example_inputs or ()
+    assert isinstance(found, mx.array)
