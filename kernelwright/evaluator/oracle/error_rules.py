@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernelwright.evaluator.oracle.error_by_chance import errors_by_chance
-from kernelwright.evaluator.oracle.error_of_elements import carried_error, may_cancel
+from kernelwright.evaluator.oracle.error_of_elements import carried_error, distance_of, may_cancel
 from kernelwright.evaluator.oracle.error_of_exponentials import error_of_logsumexp, error_of_softmax
 from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
 from kernelwright.evaluator.oracle.error_of_moves import data_places, errors_of_move, moves
@@ -33,6 +33,7 @@ from kernelwright.evaluator.oracle.float_format import (
     half_spacing,
     is_inexact,
     only_where,
+    rounded_to,
 )
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
 from kernelwright.evaluator.oracle.zero_signs import settled_zeros
@@ -172,6 +173,8 @@ def _elementwise(
 def _own(op: Op, call: Call, values: Sequence[Array], made: Array, dtype: Dtype) -> Reals | None:
     """Bound what the op's own arithmetic loses before its result is rounded to its dtype."""
     ideal = made
+    if op.name == "floor_divide":
+        return _of_whole_quotient(values, made, dtype)
     ulps = op.behaviour.ulps
     if ulps == _CORRECT:
         if dtype is Dtype.FLOAT32:
@@ -193,6 +196,16 @@ def _own(op: Op, call: Call, values: Sequence[Array], made: Array, dtype: Dtype)
     floor = FLOAT32.least_normal
     small = (np.abs(ideal) < floor) & (ideal != 0)
     return np.where(small, np.maximum(settled, floor), settled) if small.any() else settled
+
+
+def _of_whole_quotient(values: Sequence[Array], made: Array, dtype: Dtype) -> Reals | None:
+    """Allow that a quotient just below a whole number is rounded to it first, as MLX's own is."""
+    quotient = np.asarray(values[0] / values[1])
+    rounded = (rounded_to(quotient, to).astype(np.float64) for to in {Dtype.FLOAT32, dtype})
+    lost = np.max([distance_of(np.floor(r), made) for r in rounded], axis=0)
+    # An overflow is one of the result's own rounding, which is not counted here.
+    lost = only_where(np.isfinite(lost), lost)
+    return lost if lost.any() else None
 
 
 def _of_scaled_argument(op: Op, call: Call, values: Sequence[Array], made: Reals) -> Reals:

@@ -519,3 +519,29 @@ def test_updates_that_meet_may_overflow_in_one_order_and_not_in_another() -> Non
     assert passes(reference, np.array([1, 1e38, np.inf], np.float32))
     assert passes(reference, np.array([1, 1e38, 0], np.float32))
     assert not passes(reference, np.array([1, np.inf, 0], np.float32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_quotient_may_be_rounded_to_a_whole_number_before_it_is_rounded_down(
+    dtype: Dtype,
+) -> None:
+    random = np.random.default_rng(0)
+    y = random.uniform(0.1, 3, (64, 100)).astype(dtype.numpy).astype(np.float32)
+    whole = random.integers(-50, 50, y.shape)
+    x = np.nextafter(y * whole.astype(np.float32), np.float32(-np.inf)).astype(dtype.numpy)
+    other = y.astype(dtype.numpy)
+
+    def divided(a: mx.array, b: mx.array) -> mx.array:
+        return a // b
+
+    kind = getattr(mx, dtype.value)
+    graph = canonicalize(capture(divided, mx.zeros(x.shape, kind), mx.zeros(x.shape, kind)))
+    case = Case(graph, Distribution.NORMAL)
+    one = calibrate(case, (x, other), Task(graph, "task").output_tolerances)
+    quotient = np.floor(x.astype(np.float32) / other.astype(np.float32)).astype(dtype.numpy)
+    ideal = np.floor(x.astype(np.float64) / other.astype(np.float64))
+    if dtype is Dtype.FLOAT32:
+        assert (quotient != ideal).any()
+    assert passes(one, quotient)
+    assert not passes(one, (quotient.astype(np.float32) + 1).astype(dtype.numpy))
+    assert not passes(one, np.trunc(x.astype(np.float32) / y).astype(dtype.numpy))
