@@ -545,3 +545,13 @@ def test_a_quotient_may_be_rounded_to_a_whole_number_before_it_is_rounded_down(
     assert passes(one, quotient)
     assert not passes(one, (quotient.astype(np.float32) + 1).astype(dtype.numpy))
     assert not passes(one, np.trunc(x.astype(np.float32) / y).astype(dtype.numpy))
+
+
+def test_terms_that_float32_cannot_tell_apart_are_rounded_alike() -> None:
+    x = np.random.default_rng(0).standard_normal((8, 300)).astype(np.float32)
+    x[:, 0] = 2.0**50
+    one = case_of(lambda x: mx.var(x, axis=-1), x)
+    mean = np.cumsum(x, axis=1)[:, -1:] / np.float32(300)
+    square = np.cumsum((x - mean) ** 2, axis=1)[:, -1] / np.float32(300)
+    assert passes(one, square)
+    assert not passes(one, square * np.float32(1 + 1e-4))
