@@ -95,6 +95,11 @@ def whole_steps(x: mx.array) -> mx.array:
     return mx.where(mx.abs(x) > 0.75, mx.round(x), 0.0)
 
 
+def relu_squared(x: mx.array) -> mx.array:
+    """Square what is above zero."""
+    return mx.square(mx.maximum(x, 0))
+
+
 def row_totals(x: mx.array) -> mx.array:
     """Add up each row of integers."""
     return mx.sum(x, axis=-1)
@@ -166,6 +171,7 @@ FUNCTIONS: dict[str, Function] = {
         widen_bytes,
         clip_counts,
         whole_steps,
+        relu_squared,
         row_totals,
         causal_softmax,
         prefix_mean,

@@ -38,8 +38,11 @@ EVENTS = (
 _FAR = (*(Distribution.SENTINEL, Distribution.DISTANT, Distribution.EXTREME, Distribution.HUGE),)
 _EVENT_SHARE = 3
 """At most one row of so many."""
+_LAST_SHARE = 8
+"""At most one row of so many is among the last ones in which something happens."""
 _LEAST_POISONED = 64
 """Elements of an input that all rows read, of which a few may be special."""
+_SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
 _MOST_EVENT_ROWS = 4096
 """Of one event: more show nothing new, and hide other rows."""
 
@@ -143,6 +146,7 @@ def draw_mixed(graph: Graph, part: int, random: Random) -> dict[int, Values]:
         is_read_by_all = rows is not None and place not in plan.peers and rows.is_elementwise
         if is_read_by_all and types[place].size >= _LEAST_POISONED:
             _poison(made[place], random)
+    _poison_ends(plan, made)
     return made
 
 
@@ -179,17 +183,27 @@ def _place_events(
     events = plan.events_of(part)
     if not events:
         return
-    # The last row stays ordinary: what is left of a tile shows there.
-    free = random.permutation(plan.count - 1)
-    wanted = min(plan.count // _EVENT_SHARE, _MOST_EVENT_ROWS * len(events))
-    chosen = free[: max(wanted, len(events))]
-    for event, places in zip(events, np.array_split(chosen, len(events)), strict=True):
+    chosen = _event_rows(plan.count, len(events), random)
+    for turn, event in enumerate(events):
+        places = chosen[turn :: len(events)]
         for place in plan.peers:
             made = draw_rows if event.focus in (place, None) else draw_beside
             length, dtype = drawn[place].shape[1], types[place].dtype
             drawn[place][places] = made(event.kind, len(places), length, dtype, random)
         if event.kind is Distribution.PAIRED:
             _pair(_alike(types, plan.peers), types, drawn, places)
+
+
+def _event_rows(count: int, events: int, random: Random) -> NDArray[np.intp]:
+    """Draw in which of `count` rows the events happen, each event in one of every `events`.
+
+    The last row is among them, for the first event, and so are others next to it: what is left of
+    a tile has code of its own, which often lacks a guard. Rows between them stay ordinary.
+    """
+    wanted = max(min(count // _EVENT_SHARE, _MOST_EVENT_ROWS * events), events)
+    last = count - 1 - 2 * np.arange(min(events, max(count // _LAST_SHARE, 1)))
+    before = random.permutation(last[-1])
+    return np.concatenate([last[:1], random.permutation(last[1:]), before])[:wanted]
 
 
 def _pair(
@@ -223,10 +237,22 @@ def _apart(type_: TensorType, random: Random) -> Values:
 
 def _poison(values: Values, random: Random) -> None:
     """Make a few elements of an input special that all rows read, each in a column of its own."""
-    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
     flat = values.reshape(-1)
-    places = 1 + random.choice(flat.size - 2, len(special), replace=False)
-    flat[places] = special
+    places = 1 + random.choice(flat.size - 2, len(_SPECIAL), replace=False)
+    flat[places] = _SPECIAL
+
+
+def _poison_ends(plan: MixedPlan, made: dict[int, Values]) -> None:
+    """Make the last elements of inputs special that are read one by one, each input's in turn.
+
+    What vectors leave over is computed apart, and has no other element to hide.
+    """
+    alone = [p for p in plan.peers if (rows := plan.rows[p]) is not None and rows.is_elementwise]
+    for turn, place in enumerate(alone):
+        flat = made[place].reshape(-1)
+        if flat.size >= _LEAST_POISONED * len(alone):
+            ends = flat[-1 - turn :: -len(alone)][: len(_SPECIAL)]
+            ends[...] = _SPECIAL
 
 
 def shaped(rows: Rows | None, type_: TensorType, values: NDArray[T], random: Random) -> NDArray[T]:

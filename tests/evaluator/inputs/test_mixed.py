@@ -122,9 +122,20 @@ def test_neighbours_are_one_step_apart(secret: str) -> None:
 
 
 @pytest.mark.parametrize("secret", SECRETS[:5])
-def test_the_last_row_of_a_mixed_case_is_an_ordinary_one(secret: str) -> None:
+def test_the_last_row_of_a_mixed_case_is_special_and_the_one_before_ordinary(secret: str) -> None:
     x = Case(graph_of(softmax, mx.zeros((300, 70))), Distribution.MIXED).inputs(secret)[0]
-    assert np.isfinite(x[-1]).all()
+    assert np.isnan(x[-1]).any()
+    assert np.isfinite(x[-2]).all()
+
+
+@pytest.mark.parametrize("secret", SECRETS[:5])
+def test_what_vectors_leave_over_is_special_in_each_input(secret: str) -> None:
+    graph = graph_of(gated, mx.zeros((300003,)), mx.zeros((300003,)))
+    one, other = Case(graph, Distribution.MIXED).inputs(secret)
+    assert np.isnan(one[-1])
+    assert np.isnan(other[-2])
+    assert np.isposinf(one[-3])
+    assert np.isneginf(other[-6])
 
 
 def test_few_rows_take_the_kinds_in_several_cases() -> None:

@@ -64,6 +64,14 @@ ROWS: dict[str, Callable[[NDArray[np.float32]], bool]] = {
     "two descents": lambda r: bool((np.diff(r) < 0).sum() == 2),
     "an octave": lambda r: bool(r.min() > 0 and r.max() == 2 * r.min()),
     "one above all": lambda r: bool(r.max() - 12 > np.sort(r)[-2] > np.min(r) > r.max() - 15),
+    "nearly constant": lambda r: bool(0 < np.ptp(r) < 1e-2 * abs(r[0])),
+    "nearly normalised": lambda r: bool(
+        0.9 < r.std() < 1.1 and (1e-5 < abs(r.mean()) < 1e-2 or 1e-5 < abs(r.std() - 1) < 1e-2)
+    ),
+    "a sum of nearly one": lambda r: bool((r > 0).all() and 1e-5 < abs(r.sum() - 1) < 1e-3),
+    "a norm of nearly one": lambda r: bool(
+        r.min() < 0 and 1e-5 < abs(np.square(r).sum() - 1) < 1e-3
+    ),
     "all but one negative": lambda r: bool((r > 0).sum() == 1 and (r < 0).sum() == len(r) - 1),
 }
 

@@ -14,6 +14,7 @@ from kernelwright.evaluator.inputs.structures.flag_rows import flag_rows
 from kernelwright.evaluator.inputs.structures.integer_rows import INTEGER_ROWS, patterns
 from kernelwright.evaluator.inputs.structures.matrices import MATRICES
 from kernelwright.evaluator.inputs.structures.real_rows import (
+    NEAR_ROWS,
     REAL_ROWS,
     SPECIAL_ROWS,
     RowDraw,
@@ -55,7 +56,8 @@ class Mode(IntEnum):
     WHOLE = 2
     """Each input has one structure as a whole."""
     COUNTED = 3
-    """Rows are padded, each with another number of zeros, or as a batch; operands are alike."""
+    """Rows are padded, each with another number of zeros, or as a batch, or nearly are what rows
+    of a structure are; operands are alike."""
 
 
 @dataclass(frozen=True)
@@ -210,8 +212,10 @@ class _Structured:
     def _drawn(self, rows: Rows, specials: tuple[RowDraw, ...]) -> Array:
         count, length, random = rows.count, rows.length, self.random
         if self.mode is Mode.COUNTED and count > 1:
-            is_batch = self.turn // len(Mode) % 2
-            return (padded_batch if is_batch else padded)(count, length, random)
+            turn = self.turn // len(Mode) % 4
+            if turn == 3:
+                return mixed_rows(NEAR_ROWS, count, length, random)
+            return (padded_batch if turn == 1 else padded)(count, length, random)
         if self.mode is Mode.RELATED and count > 1:
             # Half of them ordinary: few relations show in rows that are their own mirror.
             values = random.standard_normal((count, length), np.float32)

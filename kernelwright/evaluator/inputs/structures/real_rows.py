@@ -12,6 +12,8 @@ _LONGEST_RAMP = 1 << 11
 """Whole numbers that every format holds, or holds nearly."""
 _LANES = 32
 _MOST_EXPONENT = 12
+_NEAREST, _NEAR_STRIDE = 12, 5
+"""In how many binary steps rows come near to what they nearly are, and by how many at once."""
 _LEAST_COUNTED = 10.0
 """Of exponentials that are 22,000 times smaller together than the largest a float32 sum shows."""
 
@@ -183,6 +185,51 @@ def _normalised(count: int, length: int, random: Random) -> Values:
     return np.asarray(values / np.sqrt((values**2).mean(1, keepdims=True) + 1e-12), np.float32)
 
 
+def _steps_away(count: int, random: Random) -> Values:
+    """Return how far each row is from what it nearly is, [count, 1]: 2^-6 to 2^-18 by turns."""
+    turns = (_anywhere(random) + np.arange(count)) * _NEAR_STRIDE % _NEAREST
+    return np.exp2(-6.0 - turns - random.random(count)).astype(np.float32)[:, None]
+
+
+def _scaled(rows: Values, random: Random) -> Values:
+    """Return rows each larger or smaller by a little.
+
+    A kernel that takes what nearly holds for what holds is off there, and nowhere else.
+    """
+    sign = random.choice(np.array([-1, 1], np.float32), (len(rows), 1))
+    return np.asarray(rows * (1 + sign * _steps_away(len(rows), random)), np.float32)
+
+
+def _nearly_constant(count: int, length: int, random: Random) -> Values:
+    """Draw rows of one number and noise, or of that number but for one place."""
+    values = np.repeat(_normal(count, 1, random), length, axis=1)
+    away = _steps_away(count, random) * np.abs(_normal(count, length, random))
+    row = np.arange(0, count, 2)
+    places = random.integers(0, length, len(row))
+    lone = away[row, places]
+    away[row] = 0.0
+    away[row, places] = lone
+    return np.asarray(values - away, np.float32)
+
+
+def _nearly_normalised(count: int, length: int, random: Random) -> Values:
+    values = _scaled(_normalised(count, length, random), random)
+    values[1::2] += _steps_away(len(values[1::2]), random)
+    return values
+
+
+def _nearly_shares(count: int, length: int, random: Random) -> Values:
+    """Draw rows whose sum is nearly one."""
+    return _scaled(_probabilities(count, length, random), random)
+
+
+def _nearly_unit(count: int, length: int, random: Random) -> Values:
+    """Draw rows whose sum of squares is nearly one."""
+    values = _normal(count, length, random)
+    sizes = np.sqrt(np.square(values).sum(1, keepdims=True))
+    return _scaled(values / np.maximum(sizes, np.float32(1e-3)), random)
+
+
 def _balanced(count: int, length: int, random: Random) -> Values:
     """Draw rows whose sums are exactly zero."""
     half = length // 2
@@ -311,13 +358,17 @@ def _far_below_one(count: int, length: int, random: Random) -> Values:
     return values
 
 
+NEAR_ROWS: tuple[RowDraw, ...] = (
+    *(_nearly_constant, _nearly_normalised, _nearly_shares, _nearly_unit),
+)
+"""Rows of which something holds nearly that a kernel may take a short cut for."""
 REAL_ROWS: tuple[RowDraw, ...] = (
     *(_ramp, _centred_ramp, _steps, _unit, _probabilities, _log_probabilities, _bytes),
     *(_palindromes, _periodic, _positive, _negative, _all_but_one_negative, _bounded_powers),
     *(_hot, _two_hot, padded, _slightly_padded, _half_padded, _nearly_empty, _rising, _falling),
     *(_peak, _normalised, _balanced, _zeros_and_ones, _signs, _runs, _rotated, _one_descent),
     *(_tied, _constant_but_one, _octave, _ascending_ties, _fractions, _turns, _low_but_one, _whole),
-    *(_late_jump, _far_below_one),
+    *(_late_jump, _far_below_one, *NEAR_ROWS),
 )
 """Rows whose results are ordinary numbers."""
 
