@@ -57,6 +57,8 @@ class Distribution(StrEnum):
     """NaN, infinities and huge numbers wherever a mask hides them."""
     LATTICE = "lattice"
     """Few small numbers that are exact in every format: sums and products of them meet."""
+    SIGNS = "signs"
+    """Ones of either sign in no order: of a long sum they show each term that is lost."""
     LONE = "lone extremes"
     """One great and one low number in each row, one flag unlike the others, column by column."""
     STRUCTURED = "structured"

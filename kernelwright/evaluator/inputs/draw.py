@@ -270,6 +270,13 @@ def _lattice(count: int, length: int, _: Dtype, random: Random) -> Values:
     return values
 
 
+def _signs(count: int, length: int, _: Dtype, random: Random) -> Values:
+    values = random.integers(0, 2, (count, length), np.int8).astype(np.float32)
+    values *= 2
+    values -= 1
+    return values
+
+
 def _distant(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     # In float16 the last power of two below its range, whose neighbours differ by 32.
     far = 33000.0 if dtype is Dtype.FLOAT16 else 2e5
@@ -305,6 +312,7 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.LITERALS: _normal,
     Distribution.LONE: _normal,
     Distribution.LATTICE: _lattice,
+    Distribution.SIGNS: _signs,
     Distribution.STRUCTURED: _normal,
 }
 

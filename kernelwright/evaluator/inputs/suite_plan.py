@@ -10,11 +10,13 @@ from kernelwright.evaluator.inputs.lone import lone_parts
 from kernelwright.evaluator.inputs.mixed import MixedPlan, plan_of
 from kernelwright.evaluator.inputs.structures.placing import structure_plan
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.ops import Call, op_named
 
 _MOST_PARTS = 4
 """Mixed cases of a small shape with few rows."""
 _MOST_ROTATED_INPUTS = 4
 """Further float inputs that take each rotated kind in a case of their own."""
+_LONG_SUM = 1 << 14
 _JOINED = (Distribution.MASKED, Distribution.SPECIAL, Distribution.DISTANT)
 """Whole cases of a large shape of which no rows stand apart."""
 HIDDEN_DISTRIBUTIONS = (
@@ -92,7 +94,18 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
     if not is_large(graph, config):
         yield from _lone_cases(graph)
         yield Case(graph, Distribution.STRUCTURED)
-    yield Case(graph, Distribution.NORMAL, Layout.VARIED)
+    kind = Distribution.SIGNS if _joins_many(graph) else Distribution.NORMAL
+    yield Case(graph, kind, Layout.VARIED)
+
+
+def _joins_many(graph: Graph) -> bool:
+    """Say whether sums are so long that the bound of ordinary ones hides a term."""
+    read = [(Call.of(graph, node), op_named(node.op)) for node in graph.nodes]
+    return any(
+        call.inputs[0].size >= _LONG_SUM * call.outputs[0].size
+        for call, op in read
+        if op.name in ("sum", "mean") and call.inputs[0].dtype.is_float
+    )
 
 
 def _unreached(graph: Graph, plan: MixedPlan) -> tuple[int, ...]:
@@ -105,6 +118,8 @@ def small_cases(graph: Graph) -> Iterator[Case]:
     """Yield whole cases of every kind, the special ones for every float input, and mixed ones."""
     types = graph.input_types
     left_out = {Distribution.LITERALS, Distribution.LONE}
+    if not _joins_many(graph):
+        left_out.add(Distribution.SIGNS)
     floats = floats_by_size(types)
     if not masked_inputs(types):
         left_out.add(Distribution.BEHIND_MASK)

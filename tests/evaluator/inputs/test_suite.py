@@ -592,3 +592,15 @@ def test_a_task_without_inputs_has_cases_without_arrays() -> None:
     graph = canonicalize(capture(scaled, mx.zeros((4, 8))))
     (task,) = [Task(t, "table") for r in partition(graph) if not (t := r.extract()).inputs]
     assert visible_suite(task, (), CONFIG).is_proof
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((4, 1 << 17), -1), ((2, 1 << 14), -1), ((1024, 512), None)], ids=str
+)
+def test_a_case_of_long_sums_shows_each_term(shape: tuple[int, int], axis: int | None) -> None:
+    graph = canonicalize(capture(lambda x: mx.mean(x, axis=axis), mx.zeros(shape)))
+    kinds = [case.distribution for case in visible_cases(graph, (), EvaluatorConfig())]
+    assert kinds.count(Distribution.SIGNS) == 1
+    short = canonicalize(capture(lambda x: mx.mean(x, axis=-1), mx.zeros((1024, 512))))
+    kinds = [case.distribution for case in visible_cases(short, (), EvaluatorConfig())]
+    assert Distribution.SIGNS not in kinds

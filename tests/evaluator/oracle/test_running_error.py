@@ -555,3 +555,44 @@ def test_terms_that_float32_cannot_tell_apart_are_rounded_alike() -> None:
     square = np.cumsum((x - mean) ** 2, axis=1)[:, -1] / np.float32(300)
     assert passes(one, square)
     assert not passes(one, square * np.float32(1 + 1e-4))
+
+
+SIGNS = np.where(np.random.default_rng(3).random((4, 1 << 17)) < 0.5, -1, 1).astype(np.float32)
+
+
+def mean_of_rows(x: mx.array) -> mx.array:
+    return mx.mean(x, axis=-1)
+
+
+@pytest.mark.parametrize("stride", [1, 32, 256, 4096])
+def test_a_long_mean_of_signs_is_right_in_any_order_and_of_scaled_terms(stride: int) -> None:
+    x = SIGNS * np.float32(1.3137)
+    one = case_of(mean_of_rows, x)
+    terms = x.reshape(4, -1, stride).transpose(0, 2, 1).reshape(4, -1)
+    for factor in (np.float32(1), np.float32(1 / 3)):
+        total = np.cumsum(terms * factor, axis=1)[:, -1]
+        assert passes(one, (total / np.float32(x.shape[1]) / factor).astype(np.float32))
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_long_mean_of_signs_shows_a_column_that_counts_otherwise(times: int) -> None:
+    one = case_of(mean_of_rows, SIGNS)
+    changed = SIGNS.astype(np.float64)
+    changed[:, 70_001] *= times
+    assert not passes(one, changed.mean(axis=1).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.sort(SIGNS, axis=1),
+        np.resize(np.array([1, -1], np.float32), SIGNS.shape),
+        np.ones_like(SIGNS),
+    ],
+    ids=["sorted", "alternating", "equal"],
+)
+def test_a_long_mean_of_ones_in_some_order_may_be_off_as_others_are(x: AnyArray) -> None:
+    lanes = np.cumsum(x.reshape(4, -1, 32), axis=1, dtype=np.float32)[:, -1]
+    far = np.abs(x).mean(axis=1) * 2.0**-24 * 600
+    one = case_of(mean_of_rows, x)
+    assert passes(one, (lanes.sum(axis=1) / x.shape[1] + far).astype(np.float32))
