@@ -58,7 +58,8 @@ class Distribution(StrEnum):
     LATTICE = "lattice"
     """Few small numbers that are exact in every format: sums and products of them meet."""
     SIGNS = "signs"
-    """Ones of either sign in no order: of a long sum they show each term that is lost."""
+    """Ones of either sign in no order: of a long sum they show each term that is lost.
+    Integers are of the greatest quarter, so that a float loses their sum's last digits."""
     LONE = "lone extremes"
     """One great and one low number in each row, one flag unlike the others, column by column."""
     STRUCTURED = "structured"

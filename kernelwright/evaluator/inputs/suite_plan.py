@@ -10,6 +10,7 @@ from kernelwright.evaluator.inputs.lone import lone_parts
 from kernelwright.evaluator.inputs.mixed import MixedPlan, plan_of
 from kernelwright.evaluator.inputs.structures.placing import structure_plan
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, op_named
 
 _MOST_PARTS = 4
@@ -104,7 +105,7 @@ def _joins_many(graph: Graph) -> bool:
     return any(
         call.inputs[0].size >= _LONG_SUM * call.outputs[0].size
         for call, op in read
-        if op.name in ("sum", "mean") and call.inputs[0].dtype.is_float
+        if op.name in ("sum", "mean") and call.inputs[0].dtype is not Dtype.BOOL
     )
 
 

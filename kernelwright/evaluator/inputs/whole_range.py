@@ -40,6 +40,8 @@ def place_anywhere(
         _place_pairs(arrays, random.permutation(arrays[0].size)[::4], is_full=is_full)
     elif distribution is Distribution.LATTICE:
         _place_small(arrays, random)
+    elif distribution is Distribution.SIGNS:
+        _place_great(arrays, random)
     elif share is not None:
         order = random.permutation(arrays[0].size)
         first, second, third = np.array_split(order[: arrays[0].size // share], 3)
@@ -111,6 +113,14 @@ def _place_close(arrays: Sequence[Array], places: Array, random: Random) -> None
     numbers = np.array([base + n + far for far in apart for n in range(_LEVELS)], dtype)
     for array in arrays:
         array.reshape(-1)[places] = random.choice(numbers, len(places))
+
+
+def _place_great(arrays: Sequence[Array], random: Random) -> None:
+    """Let all integers be of the greatest quarter: long sums of them leave what a float holds."""
+    dtype = arrays[0].dtype
+    greatest = int(np.iinfo(str(dtype)).max)
+    for array in arrays:
+        array[...] = random.integers(greatest // 4 * 3, greatest, array.shape, dtype, endpoint=True)
 
 
 def _place_small(arrays: Sequence[Array], random: Random) -> None:

@@ -604,3 +604,13 @@ def test_a_case_of_long_sums_shows_each_term(shape: tuple[int, int], axis: int |
     short = canonicalize(capture(lambda x: mx.mean(x, axis=-1), mx.zeros((1024, 512))))
     kinds = [case.distribution for case in visible_cases(short, (), EvaluatorConfig())]
     assert Distribution.SIGNS not in kinds
+
+
+@pytest.mark.parametrize("dtype", [Dtype.UINT8, Dtype.INT8, Dtype.INT16], ids=str)
+def test_long_sums_of_integers_leave_what_a_float_holds(dtype: Dtype) -> None:
+    kind = getattr(mx, dtype.value)
+    graph = canonicalize(capture(lambda x: mx.sum(x, axis=-1), mx.zeros((4, 1 << 18), kind)))
+    cases = visible_cases(graph, (), EvaluatorConfig())
+    (case,) = (c for c in cases if c.distribution is Distribution.SIGNS)
+    totals = case.inputs("secret")[0].sum(axis=1, dtype=np.int64)
+    assert (totals.astype(np.float32).astype(np.int64) != totals).any()
