@@ -69,7 +69,9 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
     rows = np.moveaxis(x, axes, tuple(range(-len(axes), 0))).reshape(made.size, terms)
     factor = alike(rows).reshape(size.shape)
     walk = np.where(_cancel(rows), 1 / math.sqrt(terms), factor.ravel()).reshape(size.shape)
-    lost = scale * overflowed(accumulated(size, terms, walk) / scale, size / scale, made / scale)
+    added = accumulated(size, terms, walk) / scale
+    added = added + _lost_in_ties(rows, size.ravel() / scale).reshape(size.shape)
+    lost = scale * overflowed(added, size / scale, made / scale)
     if error is None:
         return lost
     most = np.sum(error, axis=axes, keepdims=True)
@@ -115,6 +117,32 @@ def _has_no_order(row: Reals, size: float) -> bool:
         if np.abs(np.cumsum(whole.reshape(-1, stride).T)).max(initial=0.0) > most:
             return False
     return True
+
+
+def _lost_in_ties(rows: Reals, sizes: Reals) -> Reals:
+    """Bound what ties cost long rows of short numbers, such as ramps of whole ones.
+
+    Beyond 2^24 steps of their grid such terms fall between two neighbours of the sum again and
+    again, and where they stand in an order all of them may be rounded one way.
+    """
+    terms = rows.shape[1]
+    lost = np.zeros(len(rows))
+    if terms < _LONG:
+        return lost
+    steps = _grid_steps(rows[:, np.linspace(0, terms - 1, _SAMPLED).astype(int)])
+    shows = (steps * terms / 2 > UNIT * sizes * math.sqrt(terms)) & (sizes * UNIT > steps)
+    for row in np.flatnonzero(shows & np.isfinite(steps)):
+        lost[row] = _grid_steps(rows[row : row + 1])[0] * terms / 2
+    return lost
+
+
+def _grid_steps(rows: Reals) -> Reals:
+    """Return for each row the largest power of two that all its numbers are multiples of."""
+    kept = np.where(np.isfinite(rows), rows, 0.0)
+    fractions, exponents = np.frexp(kept)
+    whole = np.abs(fractions * 2.0**53).astype(np.int64)
+    steps = np.ldexp((whole & -whole).astype(np.float64), exponents - 53)
+    return np.asarray(np.where(kept == 0, np.inf, steps).min(axis=1))
 
 
 def alike(rows: Reals) -> Reals:

@@ -596,3 +596,12 @@ def test_a_long_mean_of_ones_in_some_order_may_be_off_as_others_are(x: AnyArray)
     far = np.abs(x).mean(axis=1) * 2.0**-24 * 600
     one = case_of(mean_of_rows, x)
     assert passes(one, (lanes.sum(axis=1) / x.shape[1] + far).astype(np.float32))
+
+
+def test_a_serial_sum_of_a_long_ramp_is_right() -> None:
+    ramp = np.resize(np.arange(2048, dtype=np.float32), (2, 50_001))
+    one = case_of(lambda x: mx.sum(x, axis=-1), ramp)
+    serial = np.cumsum(ramp, axis=1)[:, -1]
+    assert np.abs(serial - ramp.sum(axis=1, dtype=np.float64)).max() > 2000
+    assert passes(one, serial)
+    assert not passes(one, serial - np.float32(60_000))
