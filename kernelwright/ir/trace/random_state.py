@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import mlx.core as mx
 
@@ -9,9 +10,10 @@ import mlx.core as mx
 @contextmanager
 def kept_random_state() -> Iterator[None]:
     """Give MLX's random state of this thread back as it was."""
-    (key,) = mx.random.state
+    # MLX's stubs know the state as an object.
+    (key,) = cast("list[mx.array]", mx.random.state)
     # Reading evaluates it: a key that was split and never evaluated would be a part of a graph.
-    high, low = key.tolist()
+    high, low = cast("list[int]", key.tolist())
     try:
         yield
     finally:

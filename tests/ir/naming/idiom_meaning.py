@@ -15,34 +15,45 @@ Array = NDArray[np.float64]
 Operands = Mapping[str, Array]
 
 
+def _axes(idiom: Idiom) -> tuple[int, ...]:
+    axes = dict(idiom.parameters)["axes"]
+    assert isinstance(axes, tuple)
+    return axes
+
+
+def _numeric(idiom: Idiom, name: str) -> float:
+    value = dict(idiom.parameters)[name]
+    assert isinstance(value, int | float)
+    return value
+
+
 def _norm(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
-    x, parameters = given["x"].reshape(shape), dict(idiom.parameters)
-    axes = parameters["axes"]
+    x, axes = given["x"].reshape(shape), _axes(idiom)
     if idiom.name == "rms_norm":
         spread = (x * x).mean(axis=axes, keepdims=True)
     else:
-        spread = x.var(axis=axes, keepdims=True, ddof=parameters["ddof"])
+        spread = x.var(axis=axes, keepdims=True, ddof=_numeric(idiom, "ddof"))
         x = x - x.mean(axis=axes, keepdims=True)
-    made = x / np.sqrt(spread + parameters["epsilon"])
+    made = x / np.sqrt(spread + _numeric(idiom, "epsilon"))
     vector = [n if axis in axes else 1 for axis, n in enumerate(shape)]
     for role, apply in (("weight", np.multiply), ("bias", np.add)):
         if role in given:
             is_vector = given[role].size == math.prod(vector)
             made = apply(made, given[role].reshape(vector if is_vector else shape))
-    return made
+    return np.asarray(made)
 
 
 def _cross_entropy(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
-    x, (axis,) = given["x"], dict(idiom.parameters)["axes"]
+    x, (axis,) = given["x"], _axes(idiom)
     rows = np.moveaxis(x, axis, -1)
     target = given["target"].astype(int).reshape(*rows.shape[:-1], -1)
     picked = np.take_along_axis(rows, target, axis=-1)
-    return special.logsumexp(rows, axis=-1, keepdims=True) - picked
+    return np.asarray(special.logsumexp(rows, axis=-1, keepdims=True) - picked)
 
 
 def _gelu_tanh(x: Array) -> Array:
     bent = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
-    return 0.5 * x * (1 + bent)
+    return np.asarray(0.5 * x * (1 + bent))
 
 
 ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
@@ -59,20 +70,19 @@ GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "geglu_fa
 
 def expected(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
     """Return what an idiom of a name computes; KeyError where the name is not known here."""
-    axes = dict(idiom.parameters).get("axes")
     match idiom.name:
         case "rms_norm" | "layer_norm":
             return _norm(idiom, given, shape)
         case "cross_entropy":
             return _cross_entropy(idiom, given, shape)
         case "softmax":
-            return special.softmax(given["x"].reshape(shape), axis=axes)
+            return np.asarray(special.softmax(given["x"].reshape(shape), axis=_axes(idiom)))
         case "log_softmax":
-            return special.log_softmax(given["x"].reshape(shape), axis=axes)
+            return np.asarray(special.log_softmax(given["x"].reshape(shape), axis=_axes(idiom)))
         case "logsumexp":
-            return special.logsumexp(given["x"], axis=axes)
+            return np.asarray(special.logsumexp(given["x"], axis=_axes(idiom)))
         case "variance":
-            return given["x"].var(axis=axes, ddof=dict(idiom.parameters)["ddof"])
+            return np.asarray(given["x"].var(axis=_axes(idiom), ddof=_numeric(idiom, "ddof")))
     if idiom.name in GATED:
         gate = ACTIVATIONS[GATED[idiom.name]](given["gate"])
         return _spread(given["x"], shape) * _spread(gate, shape)
