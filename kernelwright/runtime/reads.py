@@ -334,7 +334,8 @@ class _Walk:
             self._unseen(name, foreign[0])
         self._token(id(kind))
         if not self._is_passed:
-            self._watch("attr", value, "__class__", kind)
+            # Not its type: a layer with kernels says that it is of its own class.
+            self._watch("attr", value, "__class__", value.__class__)
         self._class(kind)
         if self._is_given:
             _compute_cached(value, self.names)

@@ -260,3 +260,24 @@ def test_an_object_that_cannot_be_asked_fails_no_call() -> None:
     optimize_model(model, Replaying())
     for _ in range(2):
         assert mx.allclose(model(X), model.proj(X), atol=1e-5)
+
+
+def test_a_module_may_be_a_default_of_two_models() -> None:
+    class Activated(Tabled):
+        def __init__(self, act: Callable[[mx.array], mx.array] = nn.GELU()) -> None:  # noqa: B008
+            super().__init__()
+            self.act = act
+
+        def __call__(self, x: mx.array) -> mx.array:
+            made: mx.array = self.act(self.proj(x))
+            return made
+
+    class Owning(Activated):
+        def __call__(self, x: mx.array) -> mx.array:
+            return Activated.__call__(Activated(nn.silu), x) + super().__call__(x)
+
+    first, second = Activated(), Owning(nn.silu)
+    for model in (first, second):
+        optimize_model(model, Replaying())
+        mx.eval(model(X))
+    assert Surroundings.of(Owning.__call__, second).holds()
