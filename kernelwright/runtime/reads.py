@@ -143,6 +143,15 @@ _MOST_BYTES = 1 << 16
 _MOST_WATCHES = 20_000
 
 
+def _variables_of(function: types.FunctionType) -> list[tuple[str, types.CellType]]:
+    """List the variables of enclosing functions, but for what `functools` finds again."""
+    pairs = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    if function.__globals__ is not vars(functools):
+        return list(pairs)
+    # What functools.singledispatch keeps besides its registry is made of that.
+    return [(n, cell) for n, cell in pairs if n not in ("cache_token", "dispatch_cache")]
+
+
 class _Walk:
     """One walk; what it finds is a list of places to look at, and what they hold."""
 
@@ -441,7 +450,7 @@ class _Walk:
             self.named |= _names_in(code)
         if not _is_the_users(value):
             # What a library wraps around a program's functions, such as functools.singledispatch.
-            for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
+            for name, cell in _variables_of(value):
                 self._visit(_attribute(cell, "cell_contents"), name)
             return
         if unseen := _UNSEEN & _names_in(code):
@@ -455,7 +464,7 @@ class _Walk:
         self._visit(value.__defaults__ or (), "a default")
         for name in value.__kwdefaults__ or ():
             self._variable("item", value.__kwdefaults__, name, value.__kwdefaults__[name])
-        for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
+        for name, cell in _variables_of(value):
             content = _attribute(cell, "cell_contents")
             if content is _MISSING:
                 self._watch("attr", cell, "cell_contents", _MISSING)

@@ -17,6 +17,7 @@ from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.trace.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.trace.array import is_array, to_mlx
+from kernelwright.ir.trace.compiled_call import check_compiled
 from kernelwright.ir.trace.closure import named_arrays, reachable
 from kernelwright.ir.trace.exporter import Trace, to_type
 from kernelwright.ir.trace.held import evaluate_held, is_one_without_values
@@ -27,8 +28,10 @@ from kernelwright.ir.trace.refusal import (
     is_unexportable,
     line_in,
     line_of,
+    line_of_definition,
     translated,
 )
+from kernelwright.ir.trace.transformation import innermost
 from kernelwright.ir.trace.value_look import ValueLook
 
 Function = Callable[..., object]
@@ -104,6 +107,7 @@ def capture_labelled(
         if not recorder.is_done:
             raise
         graph = _captured(example)
+    check_compiled(fn, _name(fn), example.arrays, example.call)
     if recorder.on_cpu:
         places = ", ".join(f"{name} ({place})" for place, name in recorder.on_cpu.items())
         remark(
@@ -212,6 +216,7 @@ def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:
             raise
         except (Exception, SystemExit) as e:
             line = line_of(e) or (_line_of_export(example) if is_unexportable(e) else "")
+            line = line or line_of_definition(innermost(example.fn))
             raise translated(e, _name(example.fn), line) from e
     return trace
 

@@ -33,6 +33,13 @@ def line_in(frames: Iterable[tuple[str, int]]) -> str:
     return next(own, "")
 
 
+def line_of_definition(function: Callable[..., object]) -> str:
+    """Return where a function, or the class of an object that is called, says what a call does."""
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
+
+
 def check_returns_results(function: Callable[..., object], name: str) -> None:
     """Refuse a function whose call returns before it computes anything.
 
@@ -82,7 +89,9 @@ def translated(error: BaseException, function: str, line: str) -> KernelwrightEr
             f"{name} uses MLX's primitive {primitive}, which MLX cannot export; {advice}."
         )
     said = text.partition("\n")[0][:_MOST_SAID]
-    return InputError(f"{name} raised {type(error).__name__} while it was traced: {said}")
+    return InputError(
+        f"{name} raised {type(error).__name__} while it was traced{f': {said}' if said else '.'}"
+    )
 
 
 def is_unexportable(error: BaseException) -> bool:

@@ -37,6 +37,13 @@ def transformation_of(function: object) -> Transformation | None:
     return Transformation(name, inner, tuple(arguments))
 
 
+def innermost(function: Function) -> Function:
+    """Return the function inside of all that transformations made of it."""
+    while (made := transformation_of(function)) is not None:
+        function = made.inner
+    return function
+
+
 def _wrapper_of(function: object) -> Transformation | None:
     """Return what `functools.wraps` says of a wrapper, such as `nn.value_and_grad` returns."""
     inner = getattr(function, "__wrapped__", None)

@@ -3,6 +3,8 @@
 import enum
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import mlx.core as mx
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 from mlx.nn.layers.activations import gelu, log_softmax
 from mlx.nn.layers.linear import Linear
 
+from kernelwright.errors import InputError
 from kernelwright.ir import canonicalize, capture, interpret, verify
+from kernelwright.ir.trace.capture import capture_labelled
 
 X = mx.random.normal((4, 8), key=mx.random.key(0))
 Y = mx.random.normal((4, 8), key=mx.random.key(1))
@@ -167,3 +171,40 @@ def test_dicts_of_other_kinds_keep_their_kind(make: Callable[..., dict[str, obje
     given = make([("a", X), ("b", Y)])
     assert len(capture(function, given).inputs) == 2
     assert set(kinds) == {type(given)}
+
+
+@dataclass
+class _Scores:
+    y: mx.array
+
+
+@mx.compile
+def _compiled_to_record(x: mx.array) -> _Scores:
+    return _Scores(mx.exp(x))
+
+
+@partial(mx.compile, shapeless=True)
+def _compiled_shapeless(x: mx.array) -> mx.array:
+    return mx.exp(x[:, ::2].reshape(8, -1))
+
+
+def _calls_compiled(x: mx.array) -> mx.array:
+    return _compiled_to_record(x).y * 2
+
+
+@pytest.mark.parametrize("function", [_compiled_to_record, _compiled_shapeless, _calls_compiled])
+def test_what_only_its_compiled_call_refuses_is_refused_with_its_line(function: Function) -> None:
+    with pytest.raises(InputError, match=r"people_bring.py:\d+\) raises .* at every call, for mx"):
+        capture_labelled(function, (X,), {})
+    # It can be traced all the same: a trace compiles nothing.
+    assert capture(function, X).outputs
+
+
+def test_what_is_compiled_with_a_state_is_not_called() -> None:
+    state = [mx.zeros(8)]
+
+    def update(x: mx.array) -> mx.array:
+        return mx.exp(x) + state[0]
+
+    capture_labelled(mx.compile(update, inputs=state, outputs=state), (X,), {})
+    assert state[0].tolist() == [0] * 8

@@ -4,6 +4,7 @@
 # mypy: ignore-errors
 
 import enum
+import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,13 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
+from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.runtime.export.function.alone import ExampleCall, seen
 from kernelwright.runtime.export.function.arguments_code import GivenArguments
 from kernelwright.runtime.export.function.export import export_target
 from kernelwright.runtime.export.function.function_export import FunctionFiles, export_function
 from kernelwright.runtime.export.function.module_file import imported
-from kernelwright.runtime.export.function.proof import Check, is_proven
+from kernelwright.runtime.export.function.proof import Check, is_proven, prove
 from kernelwright.runtime.export.function.test_code import function_tests
 from kernelwright.runtime.export.function.variant import Lookup, names_read
 
@@ -88,6 +90,21 @@ def ordered(x: OrderedDict) -> OrderedDict:
     return OrderedDict(lists=lists, mode=Mode.SOFT)
 
 
+@functools.singledispatch
+def smoothed(x: object, scale: float = 2.0) -> mx.array:
+    raise NotImplementedError
+
+
+@smoothed.register
+def _(x: mx.array, scale: float = 2.0) -> mx.array:
+    return mx.softmax(x * scale, axis=-1)
+
+
+@smoothed.register
+def _(x: list, scale: float = 2.0) -> mx.array:
+    return smoothed(x[0], scale)
+
+
 def _state(tag: str = "t") -> State:
     return State(Carry(mx.ones((3, 8))), (mx.ones(8), mx.zeros(8)), tag=tag)
 
@@ -105,6 +122,7 @@ CALLS = {
     applied: (_shared(X), 3),
     normed: (ExampleCall((X, nn.RMSNorm(8)), {}), 2),
     ordered: (ExampleCall((OrderedDict(a=X),), {}), 1),
+    smoothed: (ExampleCall(([X],), {}), 1),
 }
 
 
@@ -130,6 +148,19 @@ def test_arrays_of_records_and_objects_are_inputs_of_tests(
         found, wanted = exported(*call.args), function(*call.args)
         pairs = zip(module._leaves(found), module._leaves(wanted), strict=True)
         assert all(mx.array_equal(a, b).item() for a, b in pairs)
+
+
+def test_an_implementation_that_a_call_registers_is_named(kernels_of: KernelsOf) -> None:
+    smoothed.register(tuple, _of_tuple)
+    try:
+        with pytest.raises(UnsupportedError, match=r"for tuple is registered by a call; write @"):
+            _files(smoothed, CALLS[smoothed][0], kernels_of(lambda _: ("m4-pro",)))
+    finally:
+        smoothed.register(tuple, smoothed.registry[object])
+
+
+def _of_tuple(x: tuple, scale: float = 2.0) -> mx.array:
+    return x[0]
 
 
 def test_an_export_of_a_record_is_verified_by_comparisons(
@@ -178,3 +209,21 @@ def test_an_object_that_cannot_be_copied_is_passed_as_it_is() -> None:
     given = GivenArguments.of(applied, (X, plain), {})
     assert given.held == ()
     assert given.rebuilt([X])[0][1] is plain
+
+
+def fails(x: mx.array) -> mx.array:
+    if FAILING:
+        raise ValueError("no such mode")
+    return mx.softmax(x, axis=-1)
+
+
+FAILING = False
+
+
+def test_a_function_that_fails_when_it_is_called_is_refused_with_its_line(
+    kernels_of: KernelsOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = _files(fails, ExampleCall((X,), {}), kernels_of(lambda _: ("m4-pro",)))
+    monkeypatch.setitem(globals(), "FAILING", True)
+    with pytest.raises(InputError, match=r"fails \(.*test_records.py:\d+\) raises ValueError when"):
+        prove(export, fails, 32768)

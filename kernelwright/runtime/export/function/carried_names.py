@@ -46,6 +46,15 @@ def namespace_of(value: object) -> dict[str, object]:
     return space
 
 
+def implementations_of(value: object) -> dict[type, FunctionType]:
+    """Return what a `functools.singledispatch` function does for classes, but for all others."""
+    registry = getattr(value, "registry", None)
+    if not isinstance(value, FunctionType) or not isinstance(registry, Mapping):
+        return {}
+    first = registry.get(object)
+    return {kind: f for kind, f in registry.items() if f is not first}
+
+
 def closure_of(function: FunctionType) -> dict[str, object]:
     """Return what the variables of enclosing functions hold."""
     found = {}

@@ -13,6 +13,7 @@ from typing import Literal
 import mlx.core as mx
 
 from kernelwright.errors import DeviceError, InputError
+from kernelwright.ir.trace.refusal import line_of, line_of_definition
 from kernelwright.metal.device.simulator.toolchain import compiler_path
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export.format import ExportedFile
@@ -72,6 +73,7 @@ def prove(
         is_certain = has_order(export.module)
         original = _flat(function, given)
         cases = cases_of(served.graph, given, original)
+        _check_runs(function, export.module.called or export.module.name, cases[0], original)
         nest = given.source(export.module.source)
         checks += _elsewhere(export, nest, cases, original, has_order=is_certain)
         checks += _kernels(export, function, given, cases[:1], threadgroup_bytes, is_certain)
@@ -82,6 +84,21 @@ def prove(
                 f"original ({check.detail}); export with --force to see the files."
             )
     return tuple(checks)
+
+
+def _check_runs(
+    function: Callable[..., object], name: str, case: Case, original: Flat
+) -> None:
+    """Refuse a function that fails when it is called: there is nothing to compare with."""
+    try:
+        mx.eval(original(*case.arrays))
+    except Exception as e:
+        said = textwrap.shorten(str(e).partition("\n")[0], 140, placeholder=" …").rstrip(".")
+        raise InputError(
+            f"{name}{line_of(e) or line_of_definition(function)} raises {type(e).__name__} when it "
+            f"is called on fresh arrays ({said}); an export is compared with what the function "
+            "returns: export it where it runs, with inputs that it takes."
+        ) from e
 
 
 def _flat(function: Callable[..., object], given: GivenArguments) -> Flat:

@@ -22,6 +22,7 @@ from kernelwright.runtime.export.function.carried_names import (
     attributes_read,
     classes_in,
     has_source,
+    implementations_of,
     holders_of,
     import_line,
     is_an_object,
@@ -220,8 +221,10 @@ class _Carrier:
         self._claim(name, value)
         self._found.blocks.append(f"{name} = mx.{made.name}({inner}{arguments})")
 
-    def _definition(self, name: str, value: object) -> None:
-        """Carry a function or class by its source."""
+    def _parsed(
+        self, name: str, value: object
+    ) -> tuple[ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef, str, dict[str, object]]:
+        """Return the definition of a function or class, its text, and what names mean to it."""
         space = namespace_of(value)
         try:
             text = textwrap.dedent(inspect.getsource(value))  # type: ignore[arg-type]
@@ -233,12 +236,33 @@ class _Carrier:
             ) from e
         if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             raise NotPortableError(f"{name} is no definition of its own, such as a lambda")
+        return node, text, space
+
+    def _definition(self, name: str, value: object) -> None:
+        """Carry a function or class by its source."""
+        node, text, space = self._parsed(name, value)
         self._claim(name, value)
         names = self._names_in(node, space, own=node.name, at=Origin.of(value))
         self._found.blocks.append(definition_text(node, text, name, names))
         if isinstance(node, ast.ClassDef) and node.name != name:
             # Objects are told apart by the name of their class, which is the user's.
             self._found.blocks.append(f"{name}.__name__ = {name}.__qualname__ = {node.name!r}")
+        self._implementations(name, value)
+
+    def _implementations(self, generic: str, value: object) -> None:
+        """Carry what a generic function does for classes; their decorators register it again."""
+        for kind, implementation in implementations_of(value).items():
+            name = f"{generic}_{kind.__name__}"
+            node, text, space = self._parsed(name, implementation)
+            if not any(".register" in ast.unparse(each) for each in node.decorator_list):
+                raise NotPortableError(
+                    f"{generic} is a functools.singledispatch function, and what it does for "
+                    f"{kind.__name__} is registered by a call; write @{generic}.register above "
+                    "its definition"
+                )
+            names = self._names_in(node, space, own=node.name, at=_Origin.of(implementation))
+            self._claim(name, implementation)
+            self._found.blocks.append(_source_of(node, text, name, names))
 
     def _names_in(
         self,
@@ -398,6 +422,7 @@ class _Carrier:
             self._claim(name, value)
             names = self._names_in(node, space, own=name, at=in_file(space))
             self._found.blocks.append(definition_text(node, statement.text, name, names))
+            self._implementations(name, value)
         elif isinstance(node, ast.ImportFrom):
             self._imported_from(name, value, node, space)
         else:
