@@ -123,15 +123,33 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
             graph = ir.capture_labelled(
                 subject.function, subject.inputs, subject.keywords, remarks.append
             )
+            whole = gather_attention(canonicalize(graph))
+            _check_has_elements(graph, whole, subject.name)
         except (InputError, UnsupportedError) as e:
             errors.append(e)
             refused.append(FunctionRefused(function=subject.name, reason=str(e)))
         else:
-            whole = gather_attention(canonicalize(graph))
             functions.append(CapturedFunction(subject, whole, tuple(remarks)))
     if errors and not functions:
         raise errors[0]
     return Captured(tuple(functions), tuple(refused))
+
+
+def _check_has_elements(graph: Graph, whole: Graph, name: str) -> None:
+    """Refuse a call that computes on its empty arrays; one may be joined to others, as a cache is.
+
+    Raises:
+        InputError: it names such an array.
+    """
+    pairs = zip(graph.input_names(), graph.input_types, strict=True)
+    empty = [f"{each} ({type_})" for each, type_ in pairs if not type_.size]
+    made = [graph.types[v].size for v in graph.outputs if v not in graph.inputs]
+    touched = (v for node in whole.nodes for v in (*node.inputs, *node.outputs))
+    if empty and not all((*made, *(whole.types[v].size for v in touched))):
+        raise InputError(
+            f"{name} computes on {empty[0]}, which has no elements, and a GPU launches nothing "
+            "for none; expected sizes of at least 1: an export runs others as they are written."
+        )
 
 
 def plan_function(function: CapturedFunction, planner: Planner, device: DeviceInfo) -> FunctionPlan:

@@ -136,9 +136,6 @@ def _types_in(value: object) -> list[_Type]:
 def _read(text: str, home: str = "") -> tuple[str | None, object]:
     if match := _TYPE.fullmatch(text.strip()):
         extents = tuple(e.strip() for e in match["shape"].split(",") if e.strip())
-        numbers = [int(n) for e in extents if e[0].isdigit() for n in e.split("..")]
-        if 0 in numbers:
-            raise UsageError(f"expected sizes of at least 1, found {text!r}.")
         backwards = [
             e for e in extents if ".." in e and int(e.split("..")[0]) > int(e.split("..")[1])
         ]
@@ -173,8 +170,8 @@ def _size(extent: str, sizes: Mapping[str, int], *, least: bool) -> int:
     if extent[0].isdigit():
         return int(extent)
     size = sizes.get(extent, FREE_SIZE)
-    if size < 1:
-        raise UsageError(f"expected sizes of at least 1, found {extent}={size}.")
+    if size < 0:
+        raise UsageError(f"expected sizes of at least 0, found {extent}={size}.")
     return size
 
 

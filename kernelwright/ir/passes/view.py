@@ -138,6 +138,15 @@ def _no_cast(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId]
     return None
 
 
+def _without_empty_parts(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
+    if node.op != "concatenate":
+        return None
+    filled = [v for v in node.inputs if builder.types[v].size]
+    if not filled or len(filled) == len(node.inputs):
+        return None
+    return builder.add("concatenate", filled, call.outputs, node.attributes)
+
+
 def _one_concatenation(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     return node.inputs if node.op == "concatenate" and len(node.inputs) == 1 else None
 
@@ -183,6 +192,7 @@ RULES: tuple[Rule, ...] = (
     _no_slice,
     _slices_for_split,
     _no_cast,
+    _without_empty_parts,
     _one_concatenation,
     _reshape_behind,
 )

@@ -17,8 +17,8 @@ from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.trace.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.trace.array import is_array, to_mlx
-from kernelwright.ir.trace.compiled_call import check_compiled
 from kernelwright.ir.trace.closure import named_arrays, reachable
+from kernelwright.ir.trace.compiled_call import check_compiled
 from kernelwright.ir.trace.exporter import Trace, to_type
 from kernelwright.ir.trace.held import evaluate_held, is_one_without_values
 from kernelwright.ir.trace.random_state import kept_random_state
@@ -296,8 +296,6 @@ class _Example:
         parameters = _parameter_names(fn, arrays, keyword_arrays)
         found = input_leaves(arrays, keyword_arrays)
         count = sum(len(leaves(tree, "", is_array)) for tree in arrays)
-        if not found:
-            raise InputError(f"{_name(fn)} was given no arrays; pass one example for each input.")
         names = [
             leaf.path
             for name, tree in zip(parameters, arrays, strict=True)

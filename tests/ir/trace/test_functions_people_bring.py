@@ -208,3 +208,22 @@ def test_what_is_compiled_with_a_state_is_not_called() -> None:
 
     capture_labelled(mx.compile(update, inputs=state, outputs=state), (X,), {})
     assert state[0].tolist() == [0] * 8
+
+
+def _table(n: int) -> mx.array:
+    return mx.cos(mx.arange(n))
+
+
+def test_a_function_of_sizes_alone_is_captured() -> None:
+    graph = capture(_table, 64)
+    assert graph.inputs == ()
+    (made,) = interpret(graph)
+    assert mx.array_equal(made, _table(64)).item()
+
+
+def test_an_empty_part_of_what_is_joined_plays_no_part() -> None:
+    def joined(x: mx.array, cache: mx.array) -> mx.array:
+        return mx.exp(mx.concatenate([cache, x, cache], axis=0))
+
+    graph = canonicalize(capture(joined, X, mx.zeros((0, 8))))
+    assert [node.op for node in graph.nodes] == ["exp"]

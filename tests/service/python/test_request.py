@@ -52,7 +52,7 @@ class _Unnamed:
         (partial(search, progress="loud"), "progress display of 'auto'.*, found 'loud'"),
         (partial(search, threadgroup_memory="big"), "size such as 96K or 98304, found 'big'"),
         (partial(search, inputs=["f99[8]"]), "f99"),
-        (partial(search, inputs=["f32[0]"]), "sizes of at least 1, found 'f32\\[0\\]'"),
+        (partial(search, inputs=["f32[0]"]), r"computes on x \(f32\[0\]\), .*sizes of at least 1"),
         (partial(search, inputs={"x y": "f32[8]"}), "parameters' names, found 'x y'"),
         (partial(search, inputs={"z": "f32[8]"}), "missing a required argument: .x"),
         (partial(search, inputs=[]), "doubled"),

@@ -86,9 +86,7 @@ def prove(
     return tuple(checks)
 
 
-def _check_runs(
-    function: Callable[..., object], name: str, case: Case, original: Flat
-) -> None:
+def _check_runs(function: Callable[..., object], name: str, case: Case, original: Flat) -> None:
     """Refuse a function that fails when it is called: there is nothing to compare with."""
     try:
         mx.eval(original(*case.arrays))
