@@ -260,9 +260,9 @@ class _Carrier:
                     f"{kind.__name__} is registered by a call; write @{generic}.register above "
                     "its definition"
                 )
-            names = self._names_in(node, space, own=node.name, at=_Origin.of(implementation))
+            names = self._names_in(node, space, own=node.name, at=Origin.of(implementation))
             self._claim(name, implementation)
-            self._found.blocks.append(_source_of(node, text, name, names))
+            self._found.blocks.append(definition_text(node, text, name, names))
 
     def _names_in(
         self,
