@@ -1,7 +1,7 @@
 """Takes what Kernelwright adds to a user's code out of it: decorators, and calls of `optimize`."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 
@@ -16,6 +16,36 @@ def without_decorators(text: str, space: Mapping[str, object]) -> str:
                 if _is_ours(decorator, space):
                     last = decorator.end_lineno or decorator.lineno
                     lines[decorator.lineno - 1 : last] = [""] * (last - decorator.lineno + 1)
+    return "\n".join(lines)
+
+
+def without_registrations(
+    text: str, value: object, space: Mapping[str, object], holders: Sequence[object]
+) -> str:
+    """Return a definition with empty lines in place of decorators that put it into an object.
+
+    Where the object is written out as it is, it holds the definition already, and stands after it.
+
+    Args:
+        text: the definition, with its decorators.
+        value: the function or class itself; what a decorator replaced keeps its decorators.
+        space: what names mean in its file.
+        holders: the objects that are written out.
+    """
+    node = ast.parse(text).body[0]
+    if not holders or not isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return text
+    made = value if isinstance(value, type) else getattr(value, "__code__", None)
+    if node.name not in (getattr(made, "co_qualname", ""), getattr(made, "__qualname__", "")):
+        return text
+    lines = text.splitlines()
+    for decorator in node.decorator_list:
+        root: ast.expr = decorator
+        while isinstance(root, ast.Call | ast.Attribute):
+            root = root.func if isinstance(root, ast.Call) else root.value
+        if isinstance(root, ast.Name) and any(space.get(root.id) is held for held in holders):
+            last = decorator.end_lineno or decorator.lineno
+            lines[decorator.lineno - 1 : last] = [""] * (last - decorator.lineno + 1)
     return "\n".join(lines)
 
 

@@ -39,7 +39,10 @@ from kernelwright.runtime.export.function.carried_names import (
 from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.carried_text import dispatch_names
 from kernelwright.runtime.export.function.definition_text import definition_text, renamed_text
-from kernelwright.runtime.export.function.instrumentation import without_decorators
+from kernelwright.runtime.export.function.instrumentation import (
+    without_decorators,
+    without_registrations,
+)
 from kernelwright.runtime.export.function.literal import is_literal, literal
 from kernelwright.runtime.export.function.object_code import (
     MADE,
@@ -91,6 +94,7 @@ class _Carrier:
         self._found = CarriedSource(name, ())
         self._read = read
         self._by_state = by_state
+        self._being_stated: list[object] = []
         # What every export carries has its names already.
         self._values = ChainMap(self._found.names, dict(dispatch_names()))
 
@@ -145,13 +149,17 @@ class _Carrier:
         printer = ObjectPrinter(
             self._refer, f"shared_{count}", self._read, data=dict(self._found.data)
         )
+        self._being_stated.append(value)
         try:
             text = printer.expression(value, name)
         except NotPrintableError as e:
             raise NotPortableError(str(e)) from e
+        finally:
+            self._being_stated.pop()
         self._claim(name, value)
-        if "_made(" in "".join([text, *printer.before]) and MADE not in self._found.blocks:
-            self._found.blocks.insert(0, MADE.rstrip())
+        made = MADE.rstrip()
+        if "_made(" in "".join([text, *printer.before]) and made not in self._found.blocks:
+            self._found.blocks.insert(0, made)
         self._found.blocks += [*printer.before, f"{name} = {text}"]
         self._found.data = printer.data
         self._found.needs_numpy |= printer.uses_numpy
@@ -229,6 +237,7 @@ class _Carrier:
         try:
             text = textwrap.dedent(inspect.getsource(value))  # type: ignore[arg-type]
             text = without_decorators(text, space)
+            text = without_registrations(text, value, space, self._being_stated)
             node = ast.parse(text).body[0]
         except (OSError, TypeError, SyntaxError) as e:
             raise NotPortableError(
