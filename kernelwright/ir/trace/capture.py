@@ -389,7 +389,11 @@ def _name(fn: Function) -> str:
 def _evaluated_parameters(example: "_Example") -> list[mx.array]:
     """Compute what a call reaches, or its initialisation would become part of the graph."""
     given = [*example.positional, *example.named.values()]
-    held = [value for value in reachable(example.fn, *given) if isinstance(value, mx.array)]
+    own = [value for value in reachable(example.fn) if isinstance(value, mx.array)]
+    # Of inputs a trace needs the types alone: large ones take no memory.
+    known = {id(array) for array in (*own, *example.arrays)}
+    reached = (v for v in reachable(example.fn, *given) if isinstance(v, mx.array))
+    held = [*own, *(array for array in reached if id(array) not in known)]
     # The arrays of a trace of MLX's that is under way have no values yet, and need none.
     with suppress(ValueError):
         mx.eval(held)

@@ -288,3 +288,10 @@ def test_a_capture_draws_nothing_from_the_programs_random_numbers() -> None:
     mx.random.seed(3)
     capture(lambda x: x * mx.random.normal((4,)), mx.ones((4,)))
     assert mx.array_equal(mx.random.normal((4,)), expected)
+
+
+def test_examples_of_inputs_are_never_computed() -> None:
+    example = mx.zeros((1 << 24, 1 << 12))
+    before = mx.get_active_memory()
+    capture(lambda x: x + 1, example)
+    assert mx.get_active_memory() - before < 1 << 20
