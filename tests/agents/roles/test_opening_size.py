@@ -29,8 +29,8 @@ from tests.agents.loopback.server import LoopbackServer, Refused, Response
 from tests.agents.loopback.wire import Heard, Said
 
 MOST = 40_000
-_HISTORY = 13_000
-"""Bytes that the best program, its profile, inspirations, lessons and attempts may add at most."""
+_HISTORY = 12_500
+"""Bytes that the best program, its profile, inspirations, lessons and attempts find room for."""
 GROUPS = {
     group: tuple(entries)
     for group, entries in groupby(catalog.entries(), key=lambda entry: entry.group)
