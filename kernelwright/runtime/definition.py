@@ -58,9 +58,6 @@ def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -
     if type(one) is tuple and type(other) is tuple:
         pairs = zip(one, other, strict=False)
         return len(one) == len(other) and all(_are_alike(a, b, depth + 1, within) for a, b in pairs)
-    if type(one) is type(other) and type(one) in (list, dict, types.SimpleNamespace):
-        # What methods read beside their class, such as a table or settings of its file.
-        return _are_alike(_items_of(one), _items_of(other), depth + 1, within)
     if isinstance(one, enum.EnumMeta) and isinstance(other, enum.EnumMeta):
         pairs = zip(_parts_of_enumeration(one), _parts_of_enumeration(other), strict=True)
         return all(_are_alike(a, b, depth + 1, within) for a, b in pairs)
@@ -103,13 +100,6 @@ def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -
         and one.__kwdefaults__ == other.__kwdefaults__
         and all(_are_alike(a, b, depth + 1, within) for a, b in held)
     )
-
-
-def _items_of(value: list | dict | types.SimpleNamespace) -> tuple:
-    """Return what a container holds, with its keys, in order."""
-    if isinstance(value, list):
-        return tuple(value)
-    return tuple((vars(value) if isinstance(value, types.SimpleNamespace) else value).items())
 
 
 def _parts_of_enumeration(kind: type) -> tuple[tuple, ...]:
