@@ -54,11 +54,13 @@ SINGLE_OPS = {
         "quantized_matmul reshape select slice softmax split squeeze stop_gradient transpose "
         "unflatten"
     ),
+    "evaluator/inputs/suite_plan.py": "mean sum",
     "evaluator/inputs/value_domain.py": "abs add multiply negative select subtract",
     "evaluator/inputs/wrapping.py": "cast",
     "evaluator/oracle/dependence.py": "multiply select",
     "evaluator/oracle/error_rules.py": (
-        "attention dequantize erf logaddexp logsumexp max min power prod search_sorted softmax view"
+        "attention dequantize erf floor_divide logaddexp logsumexp max min power prod "
+        "search_sorted softmax view"
     ),
     "evaluator/oracle/ignored_values.py": "matmul",
     "evaluator/oracle/inner_extremes.py": (
