@@ -25,15 +25,14 @@ from kernelwright.search.bandit import (
     parents,
     repairable,
 )
+from kernelwright.search.failure import described, is_machines
 from kernelwright.search.learner import Improver, Learner, NoLearning
 from kernelwright.search.play import (
     Batch,
     Play,
     Taken,
     best_value,
-    described,
     fastest,
-    is_machines,
     slowness_of,
     take,
     written,

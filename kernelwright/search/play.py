@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from kernelwright.agents.message import Spent
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.roles.coder import Conclusion
-from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.search.bandit import (
     Bandit,
     Move,
 )
+from kernelwright.search.failure import described, is_machines
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.task_search import TaskSearch
 
@@ -79,18 +79,6 @@ def written(play: Play, write: Callable[[], Sequence[Proposal]]) -> Batch:
             raise
         play.fault = f"templates cannot go on: {described(e)}"
         return []
-
-
-def is_machines(error: Exception) -> bool:
-    """Say whether more than one task fails for this reason: a device, a store, a model's key."""
-    is_own = isinstance(error, InputError | UnsupportedError)
-    return isinstance(error, KernelwrightError) and not is_own
-
-
-def described(error: Exception) -> str:
-    """Return an error in a line; the kind too, where it is a fault of our own."""
-    said = str(error).rstrip(".")
-    return said if isinstance(error, KernelwrightError) else f"{type(error).__name__}: {said}"
 
 
 def best_value(search: TaskSearch) -> float | None:

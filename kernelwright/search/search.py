@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernelwright.agents.protocols import Proposal
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.search.play import described, is_machines
+from kernelwright.search.failure import described, is_machines
 from kernelwright.search.priority import Order, SecondsToSave
 from kernelwright.search.strategy import Done, Strategy, Wait
 from kernelwright.search.task_search import TaskSearch

@@ -30,7 +30,7 @@ from kernelwright.ir import (
 )
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.search.play import described, is_machines
+from kernelwright.search.failure import described, is_machines
 from kernelwright.store import TaskSummary
 
 
