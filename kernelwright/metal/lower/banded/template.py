@@ -3,8 +3,7 @@
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.banded.program import banded_footprint, lower_banded
-from kernelwright.metal.lower.program.opening import program_of
-from kernelwright.metal.lower.program.signature import Signature
+from kernelwright.metal.lower.program.opening import fixed_program
 from kernelwright.metal.lower.resource import WORKING_REGISTERS, Footprint
 from kernelwright.metal.lower.rowwise.template import STRATEGY
 from kernelwright.metal.lower.template import Template
@@ -12,8 +11,7 @@ from kernelwright.metal.schedule import Banded
 
 
 def _build(graph: Graph, schedule: Banded) -> Program:
-    signature = Signature.of(graph)
-    return program_of((signature, *lower_banded(graph, signature, schedule)))
+    return fixed_program(graph, lambda other, signature: lower_banded(other, signature, schedule))
 
 
 def _footprint(graph: Graph, schedule: Banded) -> Footprint:

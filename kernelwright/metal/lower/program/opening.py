@@ -17,6 +17,8 @@ _APART = 4096
 _NUMBER = re.compile(r"(?P<before>[/%] )?(?<![\w.])(?P<digits>\d{6,})u?(?![\w.])")
 
 Lowered = tuple[Signature, tuple[Kernel, ...], tuple[Tensor, ...]]
+Write = Callable[[Graph, Signature], tuple[tuple[Kernel, ...], tuple[Tensor, ...]]]
+"""Writes kernels, and names the arrays between them."""
 
 
 @dataclass(frozen=True)
@@ -90,3 +92,9 @@ def program_of(
         for arrays in (signature.inputs, signature.outputs)
     )
     return Program(inputs=inputs, outputs=outputs, temporaries=temporaries, kernels=kernels)
+
+
+def fixed_program(graph: Graph, write: Write) -> Program:
+    """Return the program of what `write` makes of a graph, for the graph's own sizes."""
+    signature = Signature.of(graph)
+    return program_of((signature, *write(graph, signature)))

@@ -3,8 +3,7 @@
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.program.open_program import open_program
-from kernelwright.metal.lower.program.opening import program_of
-from kernelwright.metal.lower.program.signature import Signature
+from kernelwright.metal.lower.program.opening import fixed_program
 from kernelwright.metal.lower.rowwise.footprint import (
     columnwise_footprint,
     part_footprint,
@@ -27,13 +26,13 @@ def _build(graph: Graph, schedule: Rowwise | Columnwise) -> Program:
 
 
 def _build_split(graph: Graph, schedule: Split | ColumnSplit) -> Program:
-    signature = Signature.of(graph)
-    return program_of((signature, *lower_split(graph, signature, schedule)))
+    return fixed_program(graph, lambda other, signature: lower_split(other, signature, schedule))
 
 
 def _build_tiled(graph: Graph, schedule: Tiled) -> Program:
-    signature = Signature.of(graph)
-    return program_of((signature, (lower_tiled(graph, signature, schedule),), ()))
+    return fixed_program(
+        graph, lambda other, signature: ((lower_tiled(other, signature, schedule),), ())
+    )
 
 
 def _describe(schedule: Rowwise) -> str:

@@ -3,8 +3,7 @@
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.program.open_program import open_program
-from kernelwright.metal.lower.program.opening import program_of
-from kernelwright.metal.lower.program.signature import Signature
+from kernelwright.metal.lower.program.opening import fixed_program
 from kernelwright.metal.lower.rowwise.template import STRATEGY
 from kernelwright.metal.lower.scan.columns import lower_column_scan
 from kernelwright.metal.lower.scan.rows import lower_scan
@@ -18,8 +17,9 @@ def _build(graph: Graph, schedule: Scan) -> Program:
 
 
 def _build_columns(graph: Graph, schedule: ColumnScan) -> Program:
-    signature = Signature.of(graph)
-    return program_of((signature, (lower_column_scan(graph, signature, schedule),), ()))
+    return fixed_program(
+        graph, lambda other, signature: ((lower_column_scan(other, signature, schedule),), ())
+    )
 
 
 def _describe(schedule: Scan) -> str:

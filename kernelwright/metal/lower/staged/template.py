@@ -2,8 +2,7 @@
 
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
-from kernelwright.metal.lower.program.opening import program_of
-from kernelwright.metal.lower.program.signature import Signature
+from kernelwright.metal.lower.program.opening import fixed_program
 from kernelwright.metal.lower.rowwise.footprint import part_footprint
 from kernelwright.metal.lower.rowwise.template import STRATEGY
 from kernelwright.metal.lower.staged.program import lower_staged
@@ -12,8 +11,7 @@ from kernelwright.metal.schedule import Staged
 
 
 def _build(graph: Graph, schedule: Staged) -> Program:
-    signature = Signature.of(graph)
-    return program_of((signature, *lower_staged(graph, signature, schedule)))
+    return fixed_program(graph, lambda other, signature: lower_staged(other, signature, schedule))
 
 
 def _describe(schedule: Staged) -> str:

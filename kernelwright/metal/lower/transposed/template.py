@@ -3,8 +3,7 @@
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.pointwise.template import elementwise_footprint
-from kernelwright.metal.lower.program.opening import program_of
-from kernelwright.metal.lower.program.signature import Signature
+from kernelwright.metal.lower.program.opening import fixed_program
 from kernelwright.metal.lower.resource import Footprint
 from kernelwright.metal.lower.template import Template
 from kernelwright.metal.lower.transposed.program import lower_transposed
@@ -13,8 +12,9 @@ from kernelwright.metal.schedule import Transposed
 
 
 def _build(graph: Graph, schedule: Transposed) -> Program:
-    signature = Signature.of(graph)
-    return program_of((signature, (lower_transposed(graph, signature, schedule),), ()))
+    return fixed_program(
+        graph, lambda other, signature: ((lower_transposed(other, signature, schedule),), ())
+    )
 
 
 def _footprint(graph: Graph, schedule: Transposed) -> Footprint:
