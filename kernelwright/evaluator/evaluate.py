@@ -57,8 +57,8 @@ class Evaluator:
     ) -> None:
         """Judge on `device`; evaluators of one config that share `suites` build each suite once.
 
-        Those that share a device which measures take a `turn` each while it works for them; what
-        needs the host alone, the sanitizer's runs among it, they do side by side.
+        Those that share a device which measures take a `turn` for each launch or timed series; what
+        needs the host alone, the comparison of answers among it, they do side by side.
         """
         self.config = config or EvaluatorConfig()
         self.regressions = list(regressions)

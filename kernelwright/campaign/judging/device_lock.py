@@ -13,8 +13,10 @@ from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.metal.device.base import DeviceName
 
 _LOOK_S = 0.1
-_PROCESS_LOOK_S = 0.01
+_TURN_LOOK_S = 0.001
 """The device idles that long between the judges of two processes."""
+_GATE_LOOK_S = 0.004
+"""Between looks of those that another one's turn comes before in any case."""
 _THREADS: defaultdict[str, Lock] = defaultdict(Lock)
 """By device: who of this process has the turn, or waits for other processes."""
 
@@ -23,8 +25,9 @@ _THREADS: defaultdict[str, Lock] = defaultdict(Lock)
 def turn_on(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
     """Wait for the device and keep it; a process that dies gives it back.
 
-    Two candidates side by side would measure each other. On the simulator nothing is measured,
-    and nobody waits.
+    Two candidates side by side would measure each other. Whoever gives it back goes behind one that
+    waits: a judge that launches again at once would keep others from theirs. On the simulator
+    nothing is measured, and nobody waits.
 
     Raises:
         DeviceError: it `is_over` before the device was free.
@@ -77,11 +80,18 @@ def _give_up_if(is_over: bool, device: DeviceName) -> None:
 def _turn_of_process(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
     folder = shared_cache()
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{_name_of(device)}.turn").open("w") as file:
-        while not _took(file.fileno()):
-            _give_up_if(is_over(), device)
-            time.sleep(_PROCESS_LOOK_S)
+    name = _name_of(device)
+    with (folder / f"{name}.turn").open("w") as turn:
+        with (folder / f"{name}.gate").open("w") as gate:
+            _wait_for(gate.fileno(), _GATE_LOOK_S, device, is_over)
+            _wait_for(turn.fileno(), _TURN_LOOK_S, device, is_over)
         yield
+
+
+def _wait_for(file: int, look_s: float, device: DeviceName, is_over: Callable[[], bool]) -> None:
+    while not _took(file):
+        _give_up_if(is_over(), device)
+        time.sleep(look_s)
 
 
 def _took(file: int) -> bool:

@@ -25,7 +25,6 @@ class Allclose(PipelineStage):
 
     name = Stage.ALLCLOSE
     needs = frozenset({"program", "simulated", "suite", "closeness"})
-    uses_device = True
 
     def run(self, context: Context) -> str:
         """Say how often the float64 oracle took the place of MLX's answer."""

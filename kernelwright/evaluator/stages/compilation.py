@@ -12,13 +12,10 @@ class Compilation(PipelineStage):
     needs = frozenset({"program"})
     gives = frozenset({"trial", "suite"})
 
-    def prepare(self, context: Context) -> None:
-        """Give a worker and the visible cases, which a task's candidates share."""
-        context.trial = context.workers.trial(context.program)
-        context.suite = context.cases.visible(context.task, context.submitted)
-
     def run(self, context: Context) -> str:
         """Refuse also a program that no case could tell from a trivial one."""
+        context.trial = context.workers.trial(context.program)
+        context.suite = context.cases.visible(context.task, context.submitted)
         context.trial.compile(context.task.graph)
         if context.info.measures_time:
             context.trial.compile_ahead([r.case.graph for r in context.suite.references])

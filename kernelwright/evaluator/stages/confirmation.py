@@ -16,14 +16,6 @@ class Confirmation(PipelineStage):
 
     name = Stage.CONFIRMATION
     needs = frozenset({"program"})
-    uses_device = True
-
-    def prepare(self, context: Context) -> None:
-        """Draw the fresh cases, and what is timed on, while others time their candidates."""
-        if context.info.measures_time:
-            context.cases.hidden(context.task, context.submitted, "confirmation")
-            if context.verdict.is_faster:
-                context.cases.confirming_timing(context.task)
 
     def run(self, context: Context) -> str:
         """Promote what is faster than the fastest baseline, when all of it holds once more."""

@@ -31,7 +31,6 @@ class Correctness(PipelineStage):
     name = Stage.CORRECTNESS
     needs = frozenset({"program", "trial", "simulated", "suite", "sanitized"})
     gives = frozenset({"right", "closeness"})
-    uses_device = True
 
     def run(self, context: Context) -> str:
         """Give the results of those cases that run again."""

@@ -14,7 +14,6 @@ class Determinism(PipelineStage):
 
     name = Stage.DETERMINISM
     needs = frozenset({"trial", "suite", "right"})
-    uses_device = True
 
     def run(self, context: Context) -> str:
         """Compare with the correct runs, which had orders of their own."""

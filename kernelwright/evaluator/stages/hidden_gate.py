@@ -37,13 +37,6 @@ class HiddenGate(PipelineStage):
 
     name = Stage.HIDDEN
     needs = frozenset({"trial"})
-    uses_device = True
-    pauses = True
-
-    def prepare(self, context: Context) -> None:
-        """Draw what nobody has seen while others time their candidates."""
-        if context.info.measures_time:
-            context.cases.hidden(context.task, context.submitted)
 
     def run(self, context: Context) -> str:
         """Judge all hidden cases; what is faster but not at hidden shapes is right and no more."""

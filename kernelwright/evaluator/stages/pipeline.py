@@ -1,7 +1,6 @@
 """The stages in their order, and how a program is put through them."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from kernelwright.evaluator.stages.allclose import Allclose
 from kernelwright.evaluator.stages.compilation import Compilation
@@ -33,53 +32,16 @@ PIPELINE: tuple[PipelineStage, ...] = (
 
 
 def run_pipeline(context: Context, pipeline: Sequence[PipelineStage] = PIPELINE) -> None:
-    """Put a program through the stages that its config asks for.
-
-    Neighbours that use the device have it to themselves together, up to one that pauses; what else
-    they need is done before.
+    """Put a program through the stages that its config asks for; leave nothing on the device.
 
     Raises:
         Failure: a stage refused the program.
         DeviceError: the machine failed, so that there is no verdict.
     """
-    wanted = [stage for stage in pipeline if context.wants(stage.name)]
-    groups = _groups(wanted)
-    last = max((i for i, group in enumerate(groups) if group[0].uses_device), default=0)
-    for number, group in enumerate(groups):
-        if not group[0].uses_device:
-            for stage in group:
-                stage.prepare(context)
-                _run(context, stage)
-            continue
-        for stage in group:
-            stage.prepare(context)
-        with _device_held(context, is_last=number == last):
-            for stage in group:
-                _run(context, stage)
-
-
-def _groups(stages: Sequence[PipelineStage]) -> list[list[PipelineStage]]:
-    groups: list[list[PipelineStage]] = []
-    for stage in stages:
-        if stage.pauses or not groups or groups[-1][0].uses_device != stage.uses_device:
-            groups.append([])
-        groups[-1].append(stage)
-    return groups
-
-
-def _run(context: Context, stage: PipelineStage) -> None:
-    with context.verdict.stage(stage.name) as words:
-        words.append(stage.run(context))
-
-
-@contextmanager
-def _device_held(context: Context, *, is_last: bool) -> Iterator[None]:
-    """Have the device to ourselves, and leave nothing there at the end, however it comes."""
-    with context.workers.on_device():
-        try:
-            yield
-        except BaseException:
-            context.workers.free_device()
-            raise
-        if is_last:
-            context.workers.free_device()
+    try:
+        for stage in pipeline:
+            if context.wants(stage.name):
+                with context.verdict.stage(stage.name) as words:
+                    words.append(stage.run(context))
+    finally:
+        context.workers.free_device()

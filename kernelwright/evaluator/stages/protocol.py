@@ -94,15 +94,6 @@ class PipelineStage(Protocol):
     """Facts of the context that earlier stages give."""
     gives: ClassVar[frozenset[str]] = frozenset()
     """Facts that later stages may read."""
-    uses_device: ClassVar[bool] = False
-    """True where the stage runs on the device, which it must not share meanwhile."""
-
-    pauses: ClassVar[bool] = False
-    """True where the device is left to others while the stage is prepared."""
-
-    def prepare(self, context: Context) -> None:
-        """Do on the host what a stage on the device would otherwise keep the device waiting for."""
-        return
 
     @abstractmethod
     def run(self, context: Context) -> str:

@@ -17,12 +17,9 @@ class Sanitizing(PipelineStage):
     needs = frozenset({"trial", "suite"})
     gives = frozenset({"simulated", "sanitized"})
 
-    def prepare(self, context: Context) -> None:
-        """Give the simulator's worker."""
-        context.simulated = context.workers.sanitizing_trial(context.trial)
-
     def run(self, context: Context) -> str:
         """Run the task's own shape, telling data at odd ones, and what strays by its indices."""
+        context.simulated = context.workers.sanitizing_trial(context.trial)
         chosen, straying = sanitized(context.suite), context.suite.straying
         results: list[tuple[Reference, RunResult]] = []
         for seed, reference in enumerate(chosen):

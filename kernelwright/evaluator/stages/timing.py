@@ -15,12 +15,6 @@ class Timing(PipelineStage):
 
     name = Stage.TIMING
     needs = frozenset({"trial"})
-    uses_device = True
-
-    def prepare(self, context: Context) -> None:
-        """Draw what is timed."""
-        if context.info.measures_time:
-            context.cases.timing(context.task)
 
     def run(self, context: Context) -> str:
         """Measure where the device measures time, else predict."""

@@ -1,7 +1,8 @@
 """One program before one device: compile it, run it, and turn what happens into findings."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.oracle.swept_rows import SweptRows
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
 from kernelwright.evaluator.worker.service import (
+    CheckText,
     Compile,
     CompileAhead,
     Request,
@@ -44,6 +46,9 @@ _PATIENCE = 24
 BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
 """What may end a run there that a GPU finishes."""
 _RUNS = (Run, RunParts)
+_NEED_THE_HOST_ALONE = (CheckText, Compile, CompileAhead)
+Turn = Callable[[], AbstractContextManager[None]]
+"""Waits until nobody else uses the device, and keeps it meanwhile."""
 _NO_VERDICT = (
     "a run did not come to its end in {timeout_s:g} s, which leaves it without a verdict; try "
     "again when the machine is less busy."
@@ -71,6 +76,8 @@ class Trial:
     worker: Worker
     program: Program
     config: EvaluatorConfig
+    turn: Turn = nullcontext
+    """Taken for each request that uses the device; the host's work in between keeps nobody."""
     _compiled: set[str] = field(default_factory=set)
 
     def compile(self, graph: Graph, *, sanitize: bool = False) -> str:
@@ -220,8 +227,10 @@ class Trial:
         The simulator's own budget ends what does too much; what its process is lost over instead
         is a machine that is too busy.
         """
+        is_on_device = not isinstance(request, _NEED_THE_HOST_ALONE)
         try:
-            reply = self.worker.call(request, timeout_s)
+            with self.turn() if is_on_device else nullcontext():
+                reply = self.worker.call(request, timeout_s)
         except WorkerLost as e:
             if e.loss == "timeout" and not self.worker.drives_gpu and isinstance(request, _RUNS):
                 raise DeviceError(_NO_VERDICT.format(timeout_s=timeout_s)) from e

@@ -1,11 +1,10 @@
 """The workers of one evaluator: kept warm, emptied between candidates, replaced when lost."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.stages.trial import Trial
+from kernelwright.evaluator.stages.trial import Trial, Turn
 from kernelwright.evaluator.worker.process import Worker
 from kernelwright.evaluator.worker.service import CheckText
 from kernelwright.evaluator.worker.start import open_worker, ready_cache, renew
@@ -16,8 +15,6 @@ from kernelwright.metal.kernel import MathMode, Program
 
 _TEXT_TIMEOUT_S = 20.0
 _GPUS = ("metal", "cuda")
-Turn = Callable[[], AbstractContextManager[None]]
-"""Waits until nobody else uses the device, and keeps it meanwhile."""
 
 
 class WorkerPool:
@@ -34,7 +31,6 @@ class WorkerPool:
         """Sanitizes what is meant for a GPU; unused where the device is the simulator itself."""
         self._info: DeviceInfo | None = None
         self._turn = turn
-        self._has_turn = False
         self._primed: set[MathMode] = set()
         self._unused: Worker | None = None
         """The worker, while it has read texts and run nothing."""
@@ -99,25 +95,12 @@ class WorkerPool:
         self._simulator = simulator
         return Trial(simulator, trial.program, self.config)
 
-    @contextmanager
-    def on_device(self) -> Iterator[None]:
-        """Have the device to ourselves."""
-        if self._has_turn:
-            yield
-            return
-        with self._turn():
-            self._has_turn = True
-            try:
-                yield
-            finally:
-                self._has_turn = False
-
     def free_device(self) -> None:
         """Leave nothing on a device that measures which is still to be freed."""
         worker = self._worker
         if worker is not None and worker.is_alive and self.info.measures_time:
             # One that hangs is closed by now, and the next candidate gets another.
-            with suppress(DeviceError):
+            with suppress(DeviceError), self._turn():
                 renew(worker)
 
     def _fresh_trial(self, program: Program) -> Trial:
@@ -126,7 +109,7 @@ class WorkerPool:
         if not is_new and worker is not self._unused and not renew(worker):
             worker = self._ready_worker()
         self._unused = None
-        return Trial(worker, program, self.config)
+        return Trial(worker, program, self.config, self._turn)
 
     def _prime(self, program: Program) -> None:
         """Have the shared cache hold what the simulator compiles this program with."""
@@ -138,7 +121,7 @@ class WorkerPool:
     def _ready_worker(self) -> Worker:
         if self._worker is not None and self._worker.is_alive:
             return self._worker
-        with self.on_device():
+        with self._turn():
             self._worker, self._info = open_worker(
                 self._device, self.config.memory_bytes, self.config.threadgroup_bytes
             )

@@ -244,12 +244,14 @@ def test_threads_and_processes_take_turns_on_a_device_that_measures(
         pytest.raises(DeviceError, match="while somebody else used the cuda device"),
     ):
         _take_turn("cuda")
-    with (tmp_path / "cuda.turn").open("w") as file:
-        # A lock belongs to what opened the file, so that one process can stand for two.
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(DeviceError, match="while somebody else used the cuda device"):
-            _take_turn("cuda")
-    _take_turn("cuda")
+    for held in ("cuda.turn", "cuda.gate"):
+        with (tmp_path / held).open("w") as file:
+            # A lock belongs to what opened the file, so that one process can stand for two.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Who waits for a turn at the gate has the next one, even where the device is free.
+            with pytest.raises(DeviceError, match="while somebody else used the cuda device"):
+                _take_turn("cuda")
+        _take_turn("cuda")
 
 
 def _take_turn(device: DeviceName) -> None:

@@ -1,6 +1,6 @@
 """The stages in their order, and that each finds what it needs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 
@@ -8,14 +8,22 @@ import pytest
 
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluation import Stage
+from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
+from kernelwright.evaluator.oracle.accuracy import Deviation
+from kernelwright.evaluator.oracle.reference import Reference, judge
+from kernelwright.evaluator.stages import trial
 from kernelwright.evaluator.stages.case_source import CaseSource
-from kernelwright.evaluator.stages.pipeline import PIPELINE, run_pipeline
-from kernelwright.evaluator.stages.protocol import Context, Fact, PipelineStage
+from kernelwright.evaluator.stages.pipeline import PIPELINE
+from kernelwright.evaluator.stages.protocol import Context, Fact
 from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.stages.worker_pool import WorkerPool
+from kernelwright.evaluator.worker.process import Worker
+from kernelwright.evaluator.worker.service import Request
+from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Array
 
 _FACTS = {name for name, value in vars(Context).items() if isinstance(value, Fact)}
 
@@ -53,57 +61,34 @@ def test_a_fact_that_no_stage_has_given_is_our_mistake() -> None:
         _ = context.right
 
 
-def _context(workers: WorkerPool) -> Context:
-    config = EvaluatorConfig(secret="s", through=Stage.CONFIRMATION)
-    info = DeviceInfo(name="cuda", chip="c", runtime="r", measures_time=True)
-    return Context(
-        task_of("softmax"),
-        bases()["softmax"].program,
-        config,
-        info,
-        Verdict(),
-        CaseSource(config, SuiteCache()),
-        workers,
-    )
-
-
-def test_a_device_is_left_to_others_while_hidden_cases_are_drawn() -> None:
-    said: list[str] = []
+def test_a_device_is_left_to_others_while_the_host_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is sent to the worker for the device has its turn; nothing else keeps one."""
+    held, sent = [False], list[tuple[str, bool]]()
 
     @contextmanager
     def turn() -> Iterator[None]:
-        said.append("taken")
+        assert not held[0]
+        held[0] = True
         yield
-        said.append("left")
+        held[0] = False
 
-    class Said(PipelineStage):
-        uses_device = True
+    call, judged = Worker.call, list[bool]()
 
-        def __init__(self, of: PipelineStage) -> None:
-            self.name, self.pauses = of.name, of.pauses  # type: ignore[misc]
+    def watched(self: Worker, request: Request, timeout_s: float) -> Reply:
+        sent.append((type(request).__name__, held[0]))
+        return call(self, request, timeout_s)
 
-        def prepare(self, context: Context) -> None:
-            said.append(f"{self.name} prepared")
+    def judging(reference: Reference, outputs: Sequence[Array]) -> tuple[Deviation, ...]:
+        judged.append(held[0])
+        return judge(reference, outputs)
 
-        def run(self, context: Context) -> str:
-            said.append(f"{self.name} run")
-            return ""
-
-    last = [Said(stage) for stage in PIPELINE[-3:]]
-    run_pipeline(_context(WorkerPool("cuda", EvaluatorConfig(secret="s"), turn)), last)
-    timing, hidden, confirmation = (stage.name for stage in last)
-    assert said == [
-        *(f"{timing} prepared", "taken", f"{timing} run", "left"),
-        *(f"{hidden} prepared", f"{confirmation} prepared"),
-        *("taken", f"{hidden} run", f"{confirmation} run", "left"),
-    ]
-
-
-@pytest.mark.parametrize("stage", PIPELINE[-2:], ids=lambda stage: stage.name)
-def test_hidden_cases_are_drawn_before_the_device_is_taken(
-    stage: PipelineStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[str] = []
-    monkeypatch.setattr(CaseSource, "hidden", lambda *arguments: drawn.append("hidden"))
-    stage.prepare(_context(WorkerPool("cuda", EvaluatorConfig(secret="s"))))
-    assert drawn == ["hidden"]
+    monkeypatch.setattr(Worker, "call", watched)
+    monkeypatch.setattr(trial, "judge", judging)
+    config = EvaluatorConfig(secret="s", through=Stage.DETERMINISM)
+    with Evaluator("simulator", config, turn=turn) as evaluator:
+        verdict = evaluator.evaluate(task_of("softmax"), bases()["softmax"].program)
+    assert verdict.status is Status.CORRECT
+    assert judged
+    assert not any(judged)
+    assert {held for name, held in sent if name in ("Run", "RunParts")} == {True}
+    assert {held for name, held in sent if name.startswith("Compile")} == {False}
