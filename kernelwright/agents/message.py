@@ -39,7 +39,7 @@ class ToolCall(Record):
     """A model's wish to have a tool run."""
 
     id: Said
-    """The provider's; unique within one turn."""
+    """Unique in its conversation, and legal in every provider's format."""
     name: Said
     arguments: Said
     """JSON as the model wrote it, which may be no JSON."""

@@ -7,11 +7,11 @@ from anthropic.types import Message, RawContentBlockDelta, RawMessageStreamEvent
 from pydantic import BaseModel
 
 from kernelwright.agents.message import Reply, Stop, ToolCall, Usage
-from kernelwright.agents.providers.anthropic_request import FORMAT, object_of
-from kernelwright.agents.providers.call_id import unique_ids
+from kernelwright.agents.providers.anthropic_request import FORMAT
 from kernelwright.agents.providers.client import Limits, Text
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.reported import UNREPORTED, count
+from kernelwright.agents.providers.tool_call import made_call, object_of
 
 
 class GatheredMessage:
@@ -94,25 +94,19 @@ class GatheredMessage:
         places = (i for i, block in sorted(self._blocks.items()) if block.get("type") == kind)
         return "".join(self._text(place, kind) for place in places)
 
-    def _rename_calls(self) -> None:
-        places = [i for i, b in sorted(self._blocks.items()) if b.get("type") == "tool_use"]
-        ids = unique_ids(str(self._blocks[place].get("id") or "") for place in places)
-        for place, id_ in zip(places, ids, strict=True):
-            self._blocks[place]["id"] = id_
+    def _calls(self, turn: int) -> tuple[ToolCall, ...]:
+        """Return the calls, named in their blocks too as the conversation names them."""
+        indices = [i for i, b in sorted(self._blocks.items()) if b.get("type") == "tool_use"]
+        calls: list[ToolCall] = []
+        for place, index in enumerate(indices):
+            block = self._blocks[index]
+            name = str(block.get("name") or "")
+            calls.append(made_call(turn, place, name, self._text(index, "partial_json")))
+            block |= {"id": calls[-1].id, "name": calls[-1].name}
+        return tuple(calls)
 
-    def _calls(self) -> tuple[ToolCall, ...]:
-        return tuple(
-            ToolCall(
-                id=str(block.get("id") or ""),
-                name=str(block.get("name") or ""),
-                arguments=self._text(index, "partial_json") or "{}",
-            )
-            for index, block in sorted(self._blocks.items())
-            if block.get("type") == "tool_use"
-        )
-
-    def reply(self, model: str, *, is_record: bool) -> Reply:
-        """Return the whole reply.
+    def reply(self, model: str, *, turn: int, is_record: bool) -> Reply:
+        """Return the whole reply, which is that turn of its conversation.
 
         Raises:
             Fault: the stream ended before it was there.
@@ -121,8 +115,7 @@ class GatheredMessage:
             if not self.has_begun:
                 raise Fault(FaultKind.UNREADABLE, EMPTY)
             raise Fault(FaultKind.DROPPED, CUT_SHORT, usage=self.usage)
-        self._rename_calls()
-        calls, text = self._calls(), self._joined("text")
+        calls, text = self._calls(turn), self._joined("text")
         stop = _STOPS.get(self.stop_reason or "", "done")
         if is_record:
             text = "".join(call.arguments for call in calls) or text

@@ -15,6 +15,7 @@ from anthropic.types import (
 
 from kernelwright.agents.message import Prompt, Turn
 from kernelwright.agents.providers.client import ReplyShape
+from kernelwright.agents.providers.tool_call import object_of
 
 FORMAT = "anthropic"
 _Ttl = Literal["5m", "1h"]
@@ -124,12 +125,3 @@ def _blocks(turn: Turn) -> list[ContentBlockParam]:
         }
         blocks.append(block)
     return blocks
-
-
-def object_of(text: str) -> dict[str, object]:
-    """Read a call's arguments; what is no JSON object still has to be sent back as one."""
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"unreadable": text}

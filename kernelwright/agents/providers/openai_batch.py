@@ -66,7 +66,7 @@ class OpenAIBatchClient(OpenAIResponsesClient):
         gathered = GatheredResponse(limits)
         # Unchecked, as the SDK takes a stream: servers leave out details that it calls required.
         gathered.take(Response.construct(None, **answer.body))
-        return gathered.reply(self.name, is_record=shape is not None)
+        return gathered.reply(self.name, turn=len(prompt.turns), is_record=shape is not None)
 
     async def submit(self, requests: Mapping[str, ResponseCreateParamsBase]) -> str:
         """Send requests by their ids; return the batch's id."""

@@ -14,8 +14,7 @@ from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaTool
 from openai.types.completion_usage import CompletionUsage
 from openai.types.shared_params import FunctionDefinition, ResponseFormatJSONSchema
 
-from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
-from kernelwright.agents.providers.call_id import unique_ids
+from kernelwright.agents.message import Prompt, Reply, Stop, Turn, Usage
 from kernelwright.agents.providers.client import (
     Endpoint,
     Limits,
@@ -27,6 +26,7 @@ from kernelwright.agents.providers.client import (
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
+from kernelwright.agents.providers.tool_call import legal_arguments, made_call
 
 _WORDS = {
     "usage": ("stream_options", "include_usage"),
@@ -92,7 +92,7 @@ class OpenAIChatClient(OpenAIClient):
         async with stream:
             async for chunk in watched(aiter(stream), limits):
                 gathered.add(chunk)
-        return gathered.reply(self.name, is_record=shape is not None)
+        return gathered.reply(self.name, turn=len(prompt.turns), is_record=shape is not None)
 
     def _status_fault(self, error: openai.APIStatusError, in_use: set[str]) -> Fault:
         fault = super()._status_fault(error, in_use)
@@ -204,14 +204,14 @@ class _Gathered:
             self.calls.append(known)
         return known
 
-    def reply(self, model: str, *, is_record: bool) -> Reply:
+    def reply(self, model: str, *, turn: int, is_record: bool) -> Reply:
         if self.finish_reason is None:
             if not self.has_begun:
                 raise Fault(FaultKind.UNREADABLE, EMPTY)
             raise Fault(FaultKind.DROPPED, CUT_SHORT)
         calls = tuple(
-            ToolCall(id=id_, name=call.name, arguments=str(call.arguments) or "{}")
-            for id_, call in zip(unique_ids(c.id for c in self.calls), self.calls, strict=True)
+            made_call(turn, place, call.name, str(call.arguments))
+            for place, call in enumerate(self.calls)
         )
         text = str(self.text)
         if is_record:
@@ -268,7 +268,7 @@ def _assistant(turn: Turn) -> ChatCompletionAssistantMessageParam:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
+                "function": {"name": call.name, "arguments": legal_arguments(call.arguments)},
             }
             for call in turn.calls
         ]

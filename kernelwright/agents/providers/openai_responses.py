@@ -23,7 +23,6 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 from openai.types.shared_params import Reasoning
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
-from kernelwright.agents.providers.call_id import unique_ids
 from kernelwright.agents.providers.client import (
     Endpoint,
     Limits,
@@ -35,6 +34,7 @@ from kernelwright.agents.providers.client import (
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind, kind_of_status
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
+from kernelwright.agents.providers.tool_call import legal_arguments, made_call
 
 FORMAT = "openai-responses"
 _WORDS = {
@@ -84,7 +84,7 @@ class OpenAIResponsesClient(OpenAIClient):
         async with stream:
             async for event in watched(aiter(stream), limits):
                 gathered.add(event)
-        return gathered.reply(self.name, is_record=shape is not None)
+        return gathered.reply(self.name, turn=len(prompt.turns), is_record=shape is not None)
 
     def _parameters(
         self, prompt: Prompt, shape: ReplyShape | None, limits: Limits, in_use: set[str]
@@ -168,7 +168,7 @@ def _turn_items(turn: Turn) -> list[ResponseInputItemParam]:
             "type": "function_call",
             "call_id": call.id,
             "name": call.name,
-            "arguments": call.arguments,
+            "arguments": legal_arguments(call.arguments),
         }
         items.append(item)
     return items
@@ -213,8 +213,8 @@ class GatheredResponse:
         ):
             self._room.add(event.delta)
 
-    def reply(self, model: str, *, is_record: bool) -> Reply:
-        """Return the whole reply.
+    def reply(self, model: str, *, turn: int, is_record: bool) -> Reply:
+        """Return the whole reply, which is that turn of its conversation.
 
         Raises:
             Fault: the stream ended before it was there.
@@ -226,13 +226,7 @@ class GatheredResponse:
             raise Fault(FaultKind.DROPPED, CUT_SHORT)
         # Some servers leave out of the end what came as events before it.
         output = response.output or [item for _, item in sorted(self._items.items())]
-        called = [item for item in output if item.type == "function_call"]
-        for item, id_ in zip(called, unique_ids(item.call_id for item in called), strict=True):
-            item.call_id = id_
-        calls = tuple(
-            ToolCall(id=item.call_id, name=item.name, arguments=item.arguments or "{}")
-            for item in called
-        )
+        calls = _calls(output, turn)
         text, refusal = _text(output), _refusal(output)
         if is_record:
             text = "".join(call.arguments for call in calls) or text
@@ -248,6 +242,18 @@ class GatheredResponse:
             usage=_usage(response.usage),
             model=model,
         )
+
+
+def _calls(output: list[ResponseOutputItem], turn: int) -> tuple[ToolCall, ...]:
+    """Return the calls, written in their items too as the conversation writes them."""
+    calls: list[ToolCall] = []
+    for item in output:
+        if item.type == "function_call":
+            call = made_call(turn, len(calls), item.name or "", item.arguments or "")
+            item.call_id, item.name = call.id, call.name
+            item.arguments = legal_arguments(call.arguments)
+            calls.append(call)
+    return tuple(calls)
 
 
 def _fault_of(response: Response) -> Fault:
