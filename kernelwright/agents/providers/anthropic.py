@@ -60,9 +60,7 @@ class AnthropicClient(SdkClient):
         try:
             async with asyncio.timeout(limits.total_s):
                 await self._exchange(request, limits, gathered, receipt)
-            reply = gathered.reply(
-                self.name, turn=len(prompt.turns), is_record=shape is not None
-            )
+            reply = gathered.reply(self.name, turn=len(prompt.turns), is_record=shape is not None)
         except anthropic.APIStatusError as e:
             fault = self._status_fault(e, request.in_use)
         except (anthropic.AnthropicError, *BROKEN) as e:
