@@ -3,7 +3,7 @@
 import asyncio
 
 import anthropic
-from anthropic.types import OutputConfigParam
+from anthropic.types import Message, OutputConfigParam
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
 from kernelwright.agents.message import Prompt, Reply
@@ -21,12 +21,20 @@ from kernelwright.agents.providers.client import (
 )
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.agents.providers.reported import with_estimate
-from kernelwright.agents.providers.sdk_client import BROKEN, BoundedTransport, SdkClient, timeouts
+from kernelwright.agents.providers.sdk_client import (
+    BROKEN,
+    BoundedTransport,
+    SdkClient,
+    reply_timeouts,
+    stream_switch,
+    timeouts,
+)
 
 _WORDS = {
     "effort": ("effort",),
     "thinking": ("thinking",),
     "hour": ("ttl",),
+    "stream": ("stream",),
     "schema": ("output_config", "format", "schema"),
     "tools": ("tool",),
 }
@@ -42,7 +50,6 @@ class AnthropicClient(SdkClient):
             api_key=endpoint.key.reveal() or "none",
             base_url=endpoint.base_url,
             max_retries=0,
-            # A ping is a byte: only a server that says nothing at all has stalled.
             timeout=timeouts(limits, read_s=limits.stall_s),
             http_client=anthropic.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
         )
@@ -74,6 +81,8 @@ class AnthropicClient(SdkClient):
     def _request(self, prompt: Prompt, shape: ReplyShape | None) -> "Request":
         """Choose which features this request asks for."""
         request = Request(prompt)
+        if "stream" in self._features:
+            request.in_use.add("stream")
         if prompt.tools and shape is None:
             if "tools" in self._features:
                 request.in_use.add("tools")
@@ -99,9 +108,16 @@ class AnthropicClient(SdkClient):
     ) -> None:
         """Send a request and gather its whole reply."""
         stream = await self._client.messages.create(
-            **self._parameters(request, limits), stream=True
+            **self._parameters(request, limits),
+            stream=True,
+            extra_body=stream_switch(request.in_use),
+            # A ping is a byte: only a server that says nothing at all has stalled.
+            timeout=reply_timeouts(limits, request.in_use, read_s=limits.stall_s),
         )
         async with stream:
+            if (body := await self._at_once(stream.response, "content")) is not None:
+                gathered.take(Message.construct(None, **body))
+                return
             async for event in stream:
                 gathered.add(event)
 

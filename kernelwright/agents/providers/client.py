@@ -1,6 +1,7 @@
 """What one provider's format has to offer: a single request, streamed, with its limits."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -150,11 +151,15 @@ class Features:
         """Say whether a feature is still asked for."""
         return feature not in self._given_up
 
+    def give_up(self, feature: str) -> None:
+        """Ask for a feature no more."""
+        self._given_up.add(feature)
+
     def concede(self, message: str, in_use: Collection[str]) -> bool:
         """Give up the first feature in use that an error names; False when it names none."""
         said = message.lower()
         for feature, words in self._words.items():
-            if feature in in_use and feature in self and any(word in said for word in words):
+            if feature in in_use and feature in self and any(_names(said, word) for word in words):
                 self._given_up.add(feature)
                 return True
         return False
@@ -165,6 +170,11 @@ class Features:
         if "schema" in self:
             return ReplyMode.SCHEMA
         return ReplyMode.TOOL if "tools" in self else ReplyMode.TEXT
+
+
+def _names(said: str, word: str) -> bool:
+    """Say whether an error holds a word, not as the end of another: `stream`, and no upstream."""
+    return re.search(rf"(?<![a-z]){re.escape(word)}", said) is not None
 
 
 def spelled_out(prompt: Prompt, shape: ReplyShape) -> Prompt:

@@ -1,6 +1,8 @@
 """OpenAI's Chat Completions format through the official SDK, for any server that speaks it."""
 
 import json
+from collections.abc import Mapping
+from typing import cast
 
 import openai
 from openai.types.chat import (
@@ -26,10 +28,12 @@ from kernelwright.agents.providers.client import (
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
+from kernelwright.agents.providers.sdk_client import reply_timeouts, stream_switch
 from kernelwright.agents.providers.tool_call import legal_arguments, made_call
 
 _WORDS = {
     "usage": ("stream_options", "include_usage"),
+    "stream": ("stream",),
     "effort": ("reasoning_effort", "reasoning"),
     "strict": ("strict",),
     "new limit": ("max_completion_tokens",),
@@ -52,7 +56,10 @@ class OpenAIChatClient(OpenAIClient):
 
     def _in_use(self, prompt: Prompt, shape: ReplyShape | None) -> set[str]:
         """Choose which features this request asks for."""
-        in_use = {f for f in ("usage", "system") if f in self._features}
+        in_use = {f for f in ("usage", "stream", "system") if f in self._features}
+        if "stream" not in in_use:
+            # Only of streams it has to be asked for.
+            in_use.discard("usage")
         if self._endpoint.effort is not None and "effort" in self._features:
             in_use.add("effort")
         if shape is not None and self.mode is ReplyMode.SCHEMA:
@@ -88,10 +95,15 @@ class OpenAIChatClient(OpenAIClient):
             reasoning_effort=effort if "effort" in in_use else openai.omit,
             stream_options={"include_usage": True} if "usage" in in_use else openai.omit,
             stream=True,
+            extra_body=stream_switch(in_use),
+            timeout=reply_timeouts(limits, in_use, read_s=limits.first_event_s),
         )
         async with stream:
-            async for chunk in watched(aiter(stream), limits):
-                gathered.add(chunk)
+            if (body := await self._at_once(stream.response, "choices")) is not None:
+                gathered.take(body)
+            else:
+                async for chunk in watched(aiter(stream), limits):
+                    gathered.add(chunk)
         return gathered.reply(self.name, turn=len(prompt.turns), is_record=shape is not None)
 
     def _status_fault(self, error: openai.APIStatusError, in_use: set[str]) -> Fault:
@@ -160,6 +172,16 @@ def _as_json(arguments: object) -> str:
     return json.dumps(arguments)
 
 
+def _as_chunk(choice: Mapping[str, object]) -> dict[str, object]:
+    """Return a whole choice as the piece of a stream: calls are numbered there."""
+    message = cast("dict[str, object]", choice["message"])
+    told = cast("list[dict[str, object]]", message.get("tool_calls") or [])
+    calls = [{**call, "index": place} for place, call in enumerate(told)]
+    # Some servers leave out why a reply that is whole ends.
+    finish = choice.get("finish_reason") or "stop"
+    return {**choice, "delta": {**message, "tool_calls": calls}, "finish_reason": finish}
+
+
 class _Gathered:
     """A reply as far as it has arrived."""
 
@@ -174,6 +196,12 @@ class _Gathered:
         self.usage: CompletionUsage | None = None
         self.finish_reason: str | None = None
         self.has_begun = False
+
+    def take(self, body: Mapping[str, object]) -> None:
+        """Take in a reply that came at once, as a stream of one chunk."""
+        choices = cast("list[dict[str, object]]", body["choices"])
+        one = {**body, "choices": [_as_chunk(choice) for choice in choices[:1]]}
+        self.add(ChatCompletionChunk.construct(None, **one))
 
     def add(self, chunk: ChatCompletionChunk) -> None:
         self.has_begun = True

@@ -34,11 +34,13 @@ from kernelwright.agents.providers.client import (
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind, kind_of_status
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
+from kernelwright.agents.providers.sdk_client import reply_timeouts, stream_switch
 from kernelwright.agents.providers.tool_call import legal_arguments, made_call
 
 FORMAT = "openai-responses"
 _WORDS = {
     "cache key": ("prompt_cache_key",),
+    "stream": ("stream",),
     "summary": ("reasoning.summary", "summary"),
     "encrypted": ("encrypted", "include"),
     "effort": ("reasoning.effort", "effort"),
@@ -56,7 +58,7 @@ class OpenAIResponsesClient(OpenAIClient):
 
     def _in_use(self, prompt: Prompt, shape: ReplyShape | None) -> set[str]:
         """Choose which features this request asks for."""
-        wanted = {"cache key"}
+        wanted = {"cache key", "stream"}
         if self._endpoint.effort != "none":
             wanted |= {"reasoning", "summary", "encrypted"}
         if self._endpoint.effort is not None:
@@ -80,10 +82,18 @@ class OpenAIResponsesClient(OpenAIClient):
     ) -> Reply:
         gathered = GatheredResponse(limits)
         parameters = self._parameters(prompt, shape, limits, in_use)
-        stream = await self._client.responses.create(**parameters, stream=True)
+        stream = await self._client.responses.create(
+            **parameters,
+            stream=True,
+            extra_body=stream_switch(in_use),
+            timeout=reply_timeouts(limits, in_use, read_s=limits.first_event_s),
+        )
         async with stream:
-            async for event in watched(aiter(stream), limits):
-                gathered.add(event)
+            if (body := await self._at_once(stream.response, "output")) is not None:
+                gathered.take(Response.construct(None, **body))
+            else:
+                async for event in watched(aiter(stream), limits):
+                    gathered.add(event)
         return gathered.reply(self.name, turn=len(prompt.turns), is_record=shape is not None)
 
     def _parameters(

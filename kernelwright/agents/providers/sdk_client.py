@@ -22,33 +22,54 @@ from kernelwright.agents.providers.fault import (
     said_with,
 )
 
-_EXCERPT_BYTES = 120
-_STREAMED = ("/messages", "/completions", "/responses")
-"""Where requests ask for a stream of events."""
+_EXCERPT = 120
+"""Characters of a body that is no reply."""
+_PROMPTED = ("/messages", "/completions", "/responses")
+"""Where requests ask for a reply."""
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
-_NO_STREAMS = _PAGES | {"application/json"}
-"""Other servers than the providers' own may call a stream what they like, but not this."""
+_REFUSES_A_FEATURE = (400, 405, 422, 501)
 
 
-class NoStream(Exception):  # noqa: N818 - becomes a Fault at the wire
-    """A server answered with status 200 and something that is no stream of events."""
+class NoReply(Exception):  # noqa: N818 - becomes a Fault at the wire
+    """A server answered with status 200 and something that is no reply of its API."""
 
     def __init__(self, message: str, *, is_page: bool) -> None:
         super().__init__(message)
         self.is_page = is_page
 
 
-async def _excerpt(response: httpx2.Response) -> str:
-    """Return the beginning of a body in a line, and let go of the rest."""
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    found = b""
-    async for chunk in response.stream:
-        found += chunk
-        if len(found) >= _EXCERPT_BYTES:
-            break
-    await response.stream.aclose()
-    text = " ".join(found[:_EXCERPT_BYTES].decode(errors="replace").split())
-    return repr(text) if text else "nothing"
+def _content_type(response: httpx2.Response) -> str:
+    told: str = response.headers.get("content-type", "")
+    return told.partition(";")[0].strip().lower()
+
+
+def _place(url: httpx2.URL) -> str:
+    """Return where an API is served, without a user's name and password."""
+    return f"{url.scheme}://{url.netloc.decode()}{url.path}"
+
+
+async def whole_body(response: httpx2.Response, field: str) -> dict[str, object] | None:
+    """Return a reply that came at once, None where it comes as a stream of events.
+
+    Args:
+        response: an answer with status 200.
+        field: what every reply of its API has.
+
+    Raises:
+        NoReply: it is no reply.
+    """
+    # Other servers than the providers' own may call a stream what they like, but not this.
+    if (kind := _content_type(response)) != "application/json":
+        return None
+    text = (await response.aread()).decode(errors="replace")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict) and found.get(field) is not None:
+        return found
+    excerpt = repr(" ".join(text[:_EXCERPT].split())) if text.strip() else "nothing"
+    raise NoReply(f"{_place(response.request.url)} sent {kind}: {excerpt}", is_page=False)
 
 
 class _CountedStream(httpx2.AsyncByteStream):
@@ -79,16 +100,11 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request whose response counts what it reads."""
         response = await super().handle_async_request(request)
-        if response.status_code == 200 and request.url.path.endswith(_STREAMED):
-            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind in _NO_STREAMS:
-                excerpt = await _excerpt(response)
-                found = "a web page" if kind in _PAGES else f"{kind}: {excerpt}"
-                # Without a user's name and password, which the URL may hold.
-                url = request.url
-                place = f"{url.scheme}://{url.netloc.decode()}{url.path}"
-                raise NoStream(f"{place} sent {found}", is_page=kind in _PAGES)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
+        is_page = _content_type(response) in _PAGES
+        if is_page and response.status_code == 200 and request.url.path.endswith(_PROMPTED):
+            await response.stream.aclose()
+            raise NoReply(f"{_place(request.url)} sent a web page", is_page=True)
         response.stream = _CountedStream(response.stream, self._most_bytes)
         return response
 
@@ -99,7 +115,7 @@ BROKEN = (
     httpx2.HTTPError,
     httpx2.StreamError,
     TooManyBytes,
-    NoStream,
+    NoReply,
     TimeoutError,
     *_UNREADABLE,
 )
@@ -127,6 +143,13 @@ class SdkClient:
         """Return how replies are held to their shape at present."""
         return self._features.mode
 
+    async def _at_once(self, response: httpx2.Response, field: str) -> dict[str, object] | None:
+        """Return a reply that is no stream, as `whole_body` does, and ask for none from then on."""
+        body = await whole_body(response, field)
+        if body is not None:
+            self._features.give_up("stream")
+        return body
+
     def _output_tokens(self, limits: Limits) -> int:
         """Return how many tokens a reply may have, by the limits and by the server."""
         allowed = self._allowed_tokens or limits.output_tokens
@@ -147,7 +170,7 @@ class SdkClient:
         message = said_with(status, self._endpoint.key.redact(said))
         if is_page(said) and kind_of_status(status, message) not in RETRYABLE:
             return Fault(FaultKind.NO_API, message)
-        if status in (400, 422):
+        if status in _REFUSES_A_FEATURE:
             if allowed := _allowed_tokens(message, self._asked_tokens):
                 self._allowed_tokens = allowed
                 return Fault(FaultKind.UNSUPPORTED, message)
@@ -184,7 +207,7 @@ def broken_fault(error: Exception) -> Fault:
     while cause is not None:
         if isinstance(cause, TooManyBytes):
             return Fault(FaultKind.TOO_LONG, str(cause))
-        if isinstance(cause, NoStream):
+        if isinstance(cause, NoReply):
             kind = FaultKind.WEB_PAGE if cause.is_page else FaultKind.UNREADABLE
             return Fault(kind, str(cause))
         if isinstance(cause, _UNREADABLE):
@@ -212,6 +235,16 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
             # An HTTP date is allowed too; back-off serves as well and needs no clock.
             continue
     return None
+
+
+def stream_switch(in_use: Collection[str]) -> dict[str, bool] | None:
+    """Return what is put over a request that the SDKs send with `stream: true`."""
+    return None if "stream" in in_use else {"stream": False}
+
+
+def reply_timeouts(limits: Limits, in_use: Collection[str], *, read_s: float) -> httpx2.Timeout:
+    """Return what is waited for where a reply may be no stream, which then comes as a whole."""
+    return timeouts(limits, read_s=read_s if "stream" in in_use else limits.total_s)
 
 
 def timeouts(limits: Limits, *, read_s: float) -> httpx2.Timeout:
