@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.metal.device.simulator.branches.watch import Site, watch
+from kernelwright.metal.device.simulator.copy_alignment import (
+    may_copy_misaligned,
+    with_copy_questions,
+)
 from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
 from kernelwright.metal.device.simulator.metered import metered
 from kernelwright.metal.device.simulator.toolchain import (
+    INSTRUMENTING_FLAGS,
     JOINED_FLAGS,
     METERED_FLAGS,
     SCALAR_FLAGS,
@@ -56,6 +61,19 @@ def _listed(command: Sequence[str], source: Path, listing: Path) -> list[str]:
     return [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
 
 
+def _questioned(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
+    """Write the listing of a sanitizing or vetting build, whose copies of aggregates are asked."""
+    if not may_copy_misaligned(source.read_text()):
+        return run(_listed(command, source, listing))
+    first = (*command, "-Xclang", "-disable-llvm-passes")
+    status, said = run(_listed(first, source, listing))
+    if status != 0:
+        return status, said
+    listing.write_text(with_copy_questions(listing.read_text()))
+    status, failure = run(_relisted(listing, INSTRUMENTING_FLAGS))
+    return status, said + failure
+
+
 def _relisted(listing: Path, options: Sequence[str]) -> list[str]:
     """Return the call that optimises a listing in its place."""
     command = ["clang", "-x", "ir", *target_flags(), *options]
@@ -90,12 +108,21 @@ def _plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]
     return status, said
 
 
-def _instrumented(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    return _instrumented(command, source, built, lists=_questioned)
+
+
+def _instrumented(
+    command: Sequence[str],
+    source: Path,
+    built: Path,
+    lists: Command = lambda command, source, listing: run(_listed(command, source, listing)),
+) -> tuple[int, str]:
     """Compile; by way of the listing where clang may have left accesses unmarked."""
     if not _CLASS.search(source.read_text()):
         return _compile(command, source, built)
     listing = source.with_suffix(".ll")
-    status, said = run(_listed(command, source, listing))
+    status, said = lists(command, source, listing)
     if status != 0:
         return status, said
     listing.write_text(with_missing_marks(listing.read_text()))
@@ -127,7 +154,7 @@ def compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[
     """
     listing = source.with_suffix(".ll")
     middle = _relisted(listing, JOINED_FLAGS)
-    if run(_listed(command, source, listing), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+    if _questioned(command, source, listing)[0] == 0:
         text, before = without_own_marks(prepare(listing.read_text())), ""
         for _ in range(_MOST_TURNS):
             listing.write_text(text)
@@ -180,7 +207,7 @@ def _descriptions(unit: Unit) -> dict[str, list[int]]:
 
 _COMMANDS: dict[Variant, Command] = {
     "plain": _plain,
-    "sanitize": _instrumented,
+    "sanitize": _sanitized,
     "count": _instrumented,
     "wide": _wide,
     "vet": compile_vetting,

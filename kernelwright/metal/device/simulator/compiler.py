@@ -32,6 +32,7 @@ from kernelwright.metal.device.simulator.symbols import foreign_parts
 from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
     DIAGNOSTIC_FLAGS,
+    INSTRUMENTING_FLAGS,
     JOINED_FLAGS,
     METERED_FLAGS,
     SCALAR_FLAGS,
@@ -184,6 +185,8 @@ def compile_unit(
         options += (*WIDENED_FLAGS, *SETTLED_FLAGS, digest_of(_WIDENING, "*.py"))
     if variant in ("sanitize", "count"):
         options += (*FINISHED_FLAGS, digest_of(_HERE, "unmarked.py"))
+    if variant in ("sanitize", "vet"):
+        options += (*INSTRUMENTING_FLAGS, digest_of(_HERE, "copy_alignment.py"))
     if variant == "metered":
         options += (*METERED_FLAGS, digest_of(_HERE, "metered.py"))
     if variant == "branches":

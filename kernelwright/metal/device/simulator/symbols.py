@@ -28,7 +28,10 @@ _MATH = frozenset(
 )
 """Of the C library, that clang makes of the builtins that our headers call, and of each other."""
 _MEMORY = frozenset(("memcpy", "memmove", "memset", "memcmp", "bcmp"))
-_INSTRUMENTS = ("__tsan_", "__ubsan_handle_", "__sanitizer_cov_", "__start___", "__stop___")
+_INSTRUMENTS = (
+    *("__tsan_", "__ubsan_handle_", "kw_misaligned_copy"),
+    *("__sanitizer_cov_", "__start___", "__stop___"),
+)
 _INSTRUMENTED: frozenset[Variant] = frozenset(("sanitize", "count", "vet", "branches"))
 _COUNTED = frozenset(("kw_work_left", "kw_work_spent"))
 """What a metered build counts its work with."""

@@ -81,6 +81,12 @@ _JUDGE = (
     "-fsanitize=alignment,shift-exponent,integer-divide-by-zero,array-bounds,local-bounds",
     *("-fsanitize-recover=all", "-fno-sanitize-trap=local-bounds"),
 )
+INSTRUMENTING_FLAGS = (
+    *("-O1", *_WATCH, "-fsanitize=local-bounds", "-fsanitize-recover=all"),
+    *("-fno-sanitize-trap=local-bounds", "-fPIC", "-ffunction-sections", "-ffp-contract=on"),
+    *("-Wno-pass-failed", *_SOUND_LOOPS),
+)
+"""Of the part of a sanitizing or vetting build that starts from a listing."""
 WHOLE_FLAGS = (
     *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),
     *("-mllvm", "-unroll-allow-partial=false"),

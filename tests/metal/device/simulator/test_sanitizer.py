@@ -26,6 +26,7 @@ struct Run {
   float values[8];
   thread float& operator[](uint i) { return values[i]; }
 };
+struct Pair { float4 first; float last; };
 float total(const thread float* values, uint count) {
   float sum = 0;
   for (uint k = 0; k < count; ++k) sum += values[k];
@@ -134,6 +135,15 @@ _BUGS: dict[ReportKind, list[str]] = {
         "((device float2*)(y + 1))[i / 4] = float2(x[i]);",
         "y[i] = *(const device float*)((const device char*)x + 2 * (i % 4));",
         "((device float4*)(y + 2))[i / 8] = float4(x[i]);",
+        "float4 v = *(const device float4*)(x + 1); y[i] = v.w;",
+        "float2 v = ((const device float2*)(x + 1))[i / 4]; y[i] = v.y;",
+        "const float4 v(x[i]); *(device float4*)(y + 2) = v;",
+        "y[i] = dot(*(const device float4*)(x + 2), float4(x[i]));",
+        "using P = const device float4*; const float4 v = *P(x + 3); y[i] = v.y;",
+        "half4 v = *(const device half4*)((const device half*)x + 2); y[i] = v.y;",
+        "bfloat v = *(const device bfloat*)((const device uchar*)x + 1); y[i] = v;",
+        "Pair v = *(const device Pair*)(x + 2); y[i] = v.last;",
+        _S + "s[l] = x[i]; " + _SYNC + "float4 v = *(threadgroup float4*)(s + 1); y[i] = v.x;",
     ],
     ReportKind.WRITE_TO_INPUT: [
         "((device float*)x)[i] = 1; y[i] = 0;",
@@ -161,6 +171,14 @@ _BUGS: dict[ReportKind, list[str]] = {
 }
 
 _CORRECT = {
+    "packed_vectors_anywhere": (
+        "packed_float4 v = *(const device packed_float4*)(x + 1 + i % 8); y[i] = v[0] + v[2];"
+    ),
+    "aligned_vectors": (
+        "float4 v = ((const device float4*)x)[i / 4]; y[i] = dot(v, v);"
+        "half4 h = *(const device half4*)((const device half*)x + 4 * (i / 4)); y[i] += h.x;"
+    ),
+    "aligned_structs": "Pair v = ((const device Pair*)x)[i / 32]; y[i] = v.first.x + v.last;",
     "set_in_every_branch": "float v; if (x[i] > 3) v = 1; else v = 2; y[i] = v;",
     "set_by_what_follows": "float v, w = (v = x[i]); y[i] = v + w;",
     "array_set_in_a_loop": (

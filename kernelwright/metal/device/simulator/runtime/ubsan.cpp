@@ -92,6 +92,18 @@ KW_EXPORT void __ubsan_handle_type_mismatch_v1(TypeMismatchData* data, uint64_t 
   publish(*report);
 }
 
+// What copy_alignment.py asks, which clang's checks do not, was answered with no.
+KW_EXPORT void kw_misaligned_copy(uint64_t address, uint64_t alignment) {
+  Worker* worker = current;
+  if (worker == nullptr || worker->running == nullptr || worker->launch->reports == nullptr) return;
+  const uint64_t pc = (uint64_t)__builtin_return_address(0);
+  Report* report = found(*worker, Kind::MISALIGNED_ACCESS, pc);
+  if (report == nullptr) return;
+  locate(*worker, *report, address);
+  report->details[1] = (int64_t)alignment;
+  publish(*report);
+}
+
 KW_EXPORT void __ubsan_handle_out_of_bounds(OutOfBoundsData* data, uint64_t index) {
   Report* report = found_at(array_kind(*data->array), data->location);
   if (report == nullptr) return;

@@ -17,7 +17,9 @@ _COPY = re.compile(
 _SET = re.compile(
     r"^  (%\S+) = (?:tail )?call ptr @__tsan_memset\((ptr .*), i(?:8|32) (.*), i64 (\d+)\)"
 )
-_HANDLER = re.compile(r"^  (?:tail )?call void @(?:__ubsan_handle_\w+|llvm\.(?:ubsan)?trap)\(.*$")
+_HANDLER = re.compile(
+    r"^  (?:tail )?call void @(?:__ubsan_handle_\w+|kw_misaligned_copy|llvm\.(?:ubsan)?trap)\(.*$"
+)
 _DIVISION = re.compile(r"^  (%\S+ = [us](?:div|rem) (?:exact )?(i\d+) \S+, )(%[^,\s]+)(.*)$")
 _SHIFT = re.compile(
     r"^  (%\S+ = (?:shl|lshr|ashr) (?:(?:nuw|nsw|exact) )*i(\d+) \S+, )(%[^,\s]+)(.*)$"
