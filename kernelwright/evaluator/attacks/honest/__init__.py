@@ -1,6 +1,8 @@
 """Programs that compute their task: none of them may be rejected."""
 
-from kernelwright.evaluator.attacks.corpus import honest
+from functools import partial
+
+from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.attacks.honest.kernel import HonestKernel
 from kernelwright.evaluator.attacks.honest.lowered import honest_kernels
 from kernelwright.evaluator.attacks.honest.written import written_kernels
@@ -10,5 +12,8 @@ __all__ = ["HonestKernel", "all_honest", "honest_kernels", "written_kernels"]
 
 def all_honest() -> tuple[HonestKernel, ...]:
     """Return the programs behind the mutants, and the lowered kernels."""
-    behind = (HonestKernel(name, task, program) for name, task, program in honest())
+    behind = (
+        HonestKernel(name, task_of(name), partial(getattr, base, "program"))
+        for name, base in bases().items()
+    )
     return (*behind, *honest_kernels())

@@ -1,6 +1,8 @@
 """What an honest kernel is: a program that computes its task."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
@@ -12,4 +14,9 @@ class HonestKernel:
 
     name: str
     task: Task
-    program: Program
+    make: Callable[[], Program] = field(repr=False)
+
+    @cached_property
+    def program(self) -> Program:
+        """The program, made when it is first asked for: there are hundreds."""
+        return self.make()

@@ -1,7 +1,7 @@
 """Kernels that the lowering makes, in many schedules, dtypes and shapes."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 import mlx.core as mx
 
@@ -48,7 +48,7 @@ _FAMILIES: dict[str, tuple[Function, int, int]] = {
 
 @cache
 def honest_kernels() -> tuple[HonestKernel, ...]:
-    """Lower every family at every dtype and width in some schedules."""
+    """Return every family at every dtype and width in some schedules."""
     return tuple(_all())
 
 
@@ -74,4 +74,4 @@ def _lowered(family: str, dtype: Dtype, width: int) -> Iterator[HonestKernel]:
     for place in dict.fromkeys((0, *range(step - 1, len(found), step))):
         schedule = found[place]
         name = f"{family} {dtype.short}[{_ROWS},{width}] {schedule}"
-        yield HonestKernel(name, task, lower(graph, schedule))
+        yield HonestKernel(name, task, partial(lower, graph, schedule))

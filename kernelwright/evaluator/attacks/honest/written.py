@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 import mlx.core as mx
 
@@ -42,7 +42,7 @@ def _specialized(name: str, file: SourceFile, chosen: Specialization) -> HonestK
     form = "symbolic" if chosen.is_symbolic else "fixed"
     label = f"{name}: {chosen.kernel.style}, {chosen.dtype} {sizes} {form}"
     task = _task(file.task, file.inputs, chosen.dtype, tuple(chosen.sizes.items()))
-    return HonestKernel(label, task, _program(name, file, chosen))
+    return HonestKernel(label, task, partial(_program, name, file, chosen))
 
 
 @cache
