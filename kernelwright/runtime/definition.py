@@ -3,9 +3,11 @@
 # The text is read by people who have no use for generic arguments and casts.
 # mypy: ignore-errors
 
+import collections
+import dataclasses
 import enum
+import functools
 import types
-from collections.abc import Callable
 
 from kernelwright.runtime.code_names import (
     _MISSING,
@@ -13,6 +15,7 @@ from kernelwright.runtime.code_names import (
     _attribute,
     _globals_in,
     _is_from_the_users,
+    _slot_names,
 )
 
 _OF_EVERY_CLASS = frozenset(
@@ -29,64 +32,82 @@ _OF_A_NAMED_TUPLE = frozenset(
     | {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
 )
 
+# What a method or a property is made of.
+_PARTS = {
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    types.MethodType: ("__func__", "__self__"),
+    property: ("fget", "fset", "fdel"),
+    functools.cached_property: ("func",),
+    functools.partial: ("func", "args", "keywords"),
+    functools.partialmethod: ("func", "args", "keywords"),
+}
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_MET_AGAIN = (type, types.FunctionType)
+_MOST_DEPTH = 40
+_CONTAINERS = (list, dict, set, frozenset, types.SimpleNamespace, collections.deque)
+_CONTAINERS += (collections.OrderedDict, collections.defaultdict, collections.Counter)
 
-def _has_like(one: Callable) -> Callable:
-    return lambda other: other.__qualname__ == one.__qualname__ and _are_alike(one, other)
 
-
-def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -> bool:
+def _are_alike(one: object, other: object, depth: int = 0, met: set | None = None) -> bool:
     """Say whether two definitions say the same, such as a class and the one it was copied from.
 
     Args:
         one: a class, function or what these hold.
         other: what it is compared with.
         depth: how deep in definitions these two were found.
-        within: pairs of classes that hold these two.
+        met: pairs that were met: another difference tells of them, or none does.
     """
-    if one is other or depth > 8:
+    if one is other or depth > _MOST_DEPTH:
         return one is other
-    if isinstance(one, (staticmethod, classmethod, types.MethodType)):
-        return type(one) is type(other) and _are_alike(
-            one.__func__, other.__func__, depth + 1, within
-        )
-    if isinstance(one, property):
-        return type(one) is type(other) and _are_alike(one.fget, other.fget, depth + 1, within)
+    met = set() if met is None else met
+    if isinstance(one, _MET_AGAIN):
+        if (id(one), id(other)) in met:
+            # A method that names its own class, as those of a frozen dataclass do.
+            return True
+        met.add((id(one), id(other)))
+    if type(one) is type(other) and type(one) in _PARTS:
+        parts = (tuple(getattr(each, n) for n in _PARTS[type(one)]) for each in (one, other))
+        return _are_alike(*parts, depth, met)
     if isinstance(one, enum.Enum) and isinstance(other, enum.Enum):
-        return one.name == other.name and _are_alike(type(one), type(other), depth + 1, within)
+        return one.name == other.name and _are_alike(type(one), type(other), depth + 1, met)
     if isinstance(one, _PLAIN):
         return type(one) is type(other) and repr(one) == repr(other)
     if type(one) is tuple and type(other) is tuple:
         pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(_are_alike(a, b, depth + 1, within) for a, b in pairs)
+        return len(one) == len(other) and all(_are_alike(a, b, depth + 1, met) for a, b in pairs)
+    if type(one) is type(other) and type(one) in _CONTAINERS:
+        # What code reads beside its definitions, such as a table or settings of its file.
+        return _are_alike(_items_of(one), _items_of(other), depth + 1, met)
+    if dataclasses.is_dataclass(type(one)) and type(one).__qualname__ == type(other).__qualname__:
+        held = ((type(each), *_items_of(each)) for each in (one, other))
+        return _are_alike(*held, depth + 1, met)
     if isinstance(one, enum.EnumMeta) and isinstance(other, enum.EnumMeta):
         pairs = zip(_parts_of_enumeration(one), _parts_of_enumeration(other), strict=True)
-        return all(_are_alike(a, b, depth + 1, within) for a, b in pairs)
+        return all(_are_alike(a, b, depth + 1, met) for a, b in pairs)
     if isinstance(one, type) and isinstance(other, type):
         if [b.__qualname__ for b in one.__mro__] != [b.__qualname__ for b in other.__mro__]:
             return False
-        if any(one is a and other is b for a, b in within):
-            # A method that names its own class, as those of a frozen dataclass do.
-            return True
-        within = (*within, (one, other))
         names = (set(vars(one)) | set(vars(other))) - _OF_EVERY_CLASS
         if issubclass(one, tuple) and hasattr(one, "_fields"):
-            if not _are_alike(_fields_with_defaults(one), _fields_with_defaults(other), depth + 1):
+            if not _are_alike(
+                _fields_with_defaults(one), _fields_with_defaults(other), depth + 1, met
+            ):
                 return False
             names -= {*one._fields, *_OF_A_NAMED_TUPLE}
         spaces = [(vars(one).get(n, _MISSING), vars(other).get(n, _MISSING)) for n in names]
         bases = zip(one.__mro__[1:], other.__mro__[1:], strict=True)
-        return all(_are_alike(a, b, depth + 1, within) for a, b in (*spaces, *bases))
+        return all(_are_alike(a, b, depth + 1, met) for a, b in (*spaces, *bases))
     if not (type(one) is type(other) is types.FunctionType):
-        # A description of a slot, or what else a class has by itself.
-        is_by_itself = callable(one) or isinstance(one, types.MemberDescriptorType)
-        return type(one) is type(other) and type(one).__module__ == "builtins" and is_by_itself
+        # What a class has by itself, such as the description of a slot.
+        return type(one) is type(other) and isinstance(one, _DESCRIPTORS)
     if (
         one.__code__ is other.__code__
         and hasattr(one, "__wrapped__")
         and not _is_the_users_code(one)
     ):
         # A library's wrapper, such as that of a dataclass's `__repr__`: the same around alikes.
-        return _are_alike(one.__wrapped__, getattr(other, "__wrapped__", None), depth + 1, within)
+        return _are_alike(one.__wrapped__, getattr(other, "__wrapped__", None), depth + 1, met)
     codes, names = (one.__code__, other.__code__), _globals_in(one.__code__)
     held = [
         (f.__globals__.get(n, _MISSING), g.__globals__.get(n, _MISSING))
@@ -95,11 +116,25 @@ def _are_alike(one: object, other: object, depth: int = 0, within: tuple = ()) -
     ]
     return (
         _text_of(codes[0]) == _text_of(codes[1])
-        and _enclose_alikes(one, other, depth, within)
-        and _are_alike(one.__defaults__, other.__defaults__, depth + 1, within)
-        and one.__kwdefaults__ == other.__kwdefaults__
-        and all(_are_alike(a, b, depth + 1, within) for a, b in held)
+        and _enclose_alikes(one, other, depth, met)
+        and _are_alike(one.__defaults__, other.__defaults__, depth + 1, met)
+        and _are_alike(one.__kwdefaults__, other.__kwdefaults__, depth + 1, met)
+        and all(_are_alike(a, b, depth + 1, met) for a, b in held)
     )
+
+
+def _items_of(container: object) -> tuple:
+    """Return what a container or record holds in order, with the keys or names that it has."""
+    if isinstance(container, (list, collections.deque)):
+        return tuple(container)
+    if isinstance(container, (set, frozenset)):
+        return tuple(sorted(map(repr, container)))
+    if dataclasses.is_dataclass(container):
+        slots = {n: _attribute(container, n) for n in _slot_names(type(container))}
+        return *slots.items(), *getattr(container, "__dict__", {}).items()
+    is_dict = isinstance(container, dict)
+    factory = getattr(container, "default_factory", None) if is_dict else None
+    return factory, *(container if is_dict else vars(container)).items()
 
 
 def _parts_of_enumeration(kind: type) -> tuple[tuple, ...]:
@@ -117,9 +152,9 @@ def _fields_with_defaults(kind: type) -> tuple:
 
 
 def _enclose_alikes(
-    one: types.FunctionType, other: types.FunctionType, depth: int, within: tuple
+    one: types.FunctionType, other: types.FunctionType, depth: int, met: set
 ) -> bool:
-    """Say whether all that two functions enclose is the same, or are classes that say the same."""
+    """Say whether all that two functions enclose says the same."""
     if one.__code__.co_freevars != other.__code__.co_freevars:
         return False
     held = [
@@ -130,11 +165,7 @@ def _enclose_alikes(
         # Python's own, for `super()`.
         if name != "__class__"
     ]
-    # The very same is what a dataclass encloses for a field's default factory.
-    kinds = (type, enum.Enum)
-    return all(
-        a is b or (isinstance(a, kinds) and _are_alike(a, b, depth + 1, within)) for a, b in held
-    )
+    return all(_are_alike(a, b, depth + 1, met) for a, b in held)
 
 
 def _is_the_users_code(function: types.FunctionType) -> bool:

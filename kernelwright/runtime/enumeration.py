@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Iterator
 
 from kernelwright.runtime.code_names import _has, _is_the_users, _slot_names
-from kernelwright.runtime.definition import _are_alike
+from kernelwright.runtime.unchanged import _are_still_alike
 
 
 def _member_exchange(function: Callable) -> Callable[[tuple, dict], tuple[tuple, dict]]:
@@ -102,14 +102,8 @@ def _attributes_in(value: object, seen: set[int]) -> Iterator[tuple[object, str,
 
 def _own_member(member: enum.Enum, kinds: tuple[type, ...]) -> enum.Enum:
     kind = type(member)
-    alike = [own for own in kinds if own is kind or _say_the_same(own, kind)]
+    alike = [own for own in kinds if _are_still_alike(own, kind)]
     if kind in alike or len(alike) != 1:
         return member
     # Members of a flag that are taken together have no name of their own.
     return alike[0].__members__.get(member.name) or alike[0](member.value)
-
-
-@functools.cache
-def _say_the_same(one: type, other: type) -> bool:
-    """Say whether two enumerations have the same name, and the same members in order."""
-    return _are_alike(one, other)

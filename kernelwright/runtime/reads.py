@@ -32,7 +32,6 @@ from kernelwright.runtime.code_names import (
     _names_in,
     _slot_names,
 )
-from kernelwright.runtime.definition import _are_alike, _has_like
 from kernelwright.runtime.value import _Value
 
 
@@ -52,6 +51,7 @@ class _Reads:
         fixes_variables: bool = False,
         kept: Iterable[object] = (),
         noticed: Iterable[object] = (),
+        takes_all: bool = False,
     ) -> None:
         """Walk from a function.
 
@@ -62,9 +62,11 @@ class _Reads:
             fixes_variables: an array in a variable of an enclosing function is a constant.
             kept: objects that are the same at each call, besides what the function names.
             noticed: holders that need no watching, as they tell of each change themselves.
+            takes_all: all that objects and classes hold counts, whatever names it.
         """
         passed, kept, noticed = tuple(passed), tuple(kept), frozenset(map(id, noticed))
-        found = _Walk(names or frozenset(), names is not None, False, fixes_variables, noticed)
+        is_given = names is not None
+        found = _Walk(names or frozenset(), is_given, takes_all, fixes_variables, noticed)
         found.over(function, passed, kept)
         while names is None and (found.named > found.names or found.needs_all > found.takes_all):
             found = _Walk(found.named, False, found.needs_all, fixes_variables, noticed)
@@ -80,46 +82,26 @@ class _Reads:
         """Say whether everything is the very same; False may mean that equals were put there."""
         return all(_holds(*watch) for watch in self.watches)
 
-    def knows(self, definition: object) -> bool:
+    def knows(self, definition: object, are_alike: Callable[[object, object], bool]) -> bool:
         """Say whether a function or class is one that the walk met, or says the same."""
         if isinstance(definition, type):
             definition = _class_of(definition)
             if id(definition) in self._kinds or not _is_the_users(definition):
                 return True
-            name = definition.__qualname__
-            known = [k for k in self._kinds.values() if k.__qualname__ == name]
-            return any(_are_alike(definition, kind) for kind in known)
-        code = getattr(definition, "__code__", None)
-        if not isinstance(code, types.CodeType) or not _is_the_users(definition):
-            return True
-        return id(code) in self._codes or any(map(_has_like(definition), self.functions))
+            known = self._kinds.values()
+        else:
+            code = getattr(definition, "__code__", None)
+            is_the_users = isinstance(code, types.CodeType) and _is_the_users(definition)
+            if not is_the_users or id(code) in self._codes:
+                return True
+            known = self.functions
+        name = definition.__qualname__
+        return any(each.__qualname__ == name and are_alike(definition, each) for each in known)
 
     @property
     def functions(self) -> list[types.FunctionType]:
         """Functions whose code was walked."""
         return [v for v in self._kept.values() if type(v) is types.FunctionType]
-
-
-class _Unchanged:
-    """Says whether what a function reads is what it was when this was made."""
-
-    def __init__(
-        self, function: Callable, names: frozenset[str] | None, passed: Iterable[object]
-    ) -> None:
-        self._walk = lambda: _Reads(function, names, passed, fixes_variables=True)
-        self._loaded = self._now = self._walk()
-        self._is_same = not self._now.too_large
-
-    def __call__(self) -> bool:
-        if not self._now.hold():
-            self._now = self._walk()
-            is_same = self._now.tokens == self._loaded.tokens
-            self._is_same = is_same and not self._now.too_large
-        return self._is_same
-
-    def knows(self, definitions: Iterable[object]) -> bool:
-        """Say whether functions and classes are those that the walk met."""
-        return all(self._now.knows(definition) for definition in definitions)
 
 
 _BY_COMPUTED_NAMES = frozenset(

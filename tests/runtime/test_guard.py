@@ -474,6 +474,36 @@ def test_dataclasses_that_say_the_same_are_alike() -> None:
     assert _are_alike(copied, made(1))
 
 
+_SETTINGS = """
+settings = {settings}
+
+class State:
+    def weight(self) -> float:
+        return self.mass * settings["gravity"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "others"),
+    [
+        ("{'gravity': 9.81, 'box': [-1.0, 1.0]}", "{'gravity': 9.81, 'box': [-1.0, 2.0]}"),
+        ("SimpleNamespace(gravity=9.81)", "SimpleNamespace(gravity=1.62)"),
+        ("[('gravity', 9.81)]", "[('gravity', 9.81), ('moon', 1.62)]"),
+        ("{'gravity': 1}", "{'gravity': True}"),
+        ("{'gravity': 1, 'box': 2}", "{'box': 2, 'gravity': 1}"),
+        ("{'gravity': max}", "{'gravity': min}"),
+    ],
+)
+def test_classes_whose_methods_read_equal_containers_are_alike(settings: str, others: str) -> None:
+    def made(settings: str) -> object:
+        space: dict[str, object] = {"SimpleNamespace": SimpleNamespace, "__name__": "a_test"}
+        exec(_SETTINGS.format(settings=settings), space)
+        return space["State"]
+
+    assert _are_alike(made(settings), made(settings))
+    assert not _are_alike(made(settings), made(others))
+
+
 @pytest.mark.parametrize("options", ["frozen=True", "slots=True", "frozen=True, slots=True"])
 def test_methods_that_name_their_own_class_are_alike(options: str) -> None:
     def made(step: int) -> object:
@@ -486,7 +516,7 @@ def test_methods_that_name_their_own_class_are_alike(options: str) -> None:
     assert not _are_alike(made(1), made(2))
 
 
-def test_wrappers_of_ones_own_are_alike_only_without_variables() -> None:
+def test_wrappers_of_ones_own_are_alike_where_their_variables_are() -> None:
     def scaled(factor: float) -> object:
         @functools.wraps(len)
         def inner(x: float) -> float:
@@ -494,4 +524,5 @@ def test_wrappers_of_ones_own_are_alike_only_without_variables() -> None:
 
         return inner
 
+    assert _are_alike(scaled(2.0), scaled(2.0))
     assert not _are_alike(scaled(2.0), scaled(3.0))

@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.runtime.export.function import dispatch
-from kernelwright.runtime.reads import _Unchanged
+from kernelwright.runtime.unchanged import _Unchanged
 from kernelwright.runtime.value import _Value
 
 _ARRAYS: dict[str, Callable[[], mx.array]] = {

@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.runtime.export.function.dispatch import _Call
-from kernelwright.runtime.reads import _Unchanged
+from kernelwright.runtime.unchanged import _Unchanged
 
 NAMES = frozenset({"dims", "scale", "table", "block", "astype"})
 

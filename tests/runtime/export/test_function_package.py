@@ -286,13 +286,35 @@ def test_a_patched_function_returns_objects_of_its_files_own_class(
     assert type(variants[0].nest(1, 2)) is patched.Mixed
 
 
-def test_a_patch_is_refused_where_nothing_tells_a_later_edit(
+def test_a_patched_function_notices_a_later_edit_of_a_table_that_it_reads(
     kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = _USER.replace("scale=0.5", "scale=None").replace("x * scale", 'x * SCALES["x"]')
     (tmp_path / "scaled_by_its_file.py").write_text(f"SCALES = {{'x': 0.5}}\n{text}")
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("scaled_by_its_file")
+    _exported(module, kernels_of(_chips), "patch").write(tmp_path / "out")
+    apply = ["git", "apply", str(tmp_path / "out" / "mixed.patch")]
+    subprocess.run(apply, cwd=tmp_path, check=True)
+    monkeypatch.delitem(sys.modules, "scaled_by_its_file")
+    patched = importlib.import_module("scaled_by_its_file")
+    assert patched.mixed.serves(*ONE.args)
+    patched.SCALES["x"] = 0.25
+    assert not patched.mixed.serves(*ONE.args)
+    patched.SCALES["x"] = 0.5
+    assert patched.mixed.serves(*ONE.args)
+    patched.SCALES = {"x": 0.25}
+    assert not patched.mixed.serves(*ONE.args)
+
+
+def test_a_patch_is_refused_where_nothing_tells_a_later_edit(
+    kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = _USER.replace("scale=0.5", "scale=None").replace("x * scale", "x * float(SCALE)")
+    text = f"from decimal import Decimal\n\nSCALE = Decimal(2)\n{text}"
+    (tmp_path / "scaled_by_a_decimal.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("scaled_by_a_decimal")
     with pytest.raises(KernelwrightError, match="a copy of what mixed reads"):
         _exported(module, kernels_of(_chips), "patch")
 

@@ -38,10 +38,12 @@ def namespace_of(value: object) -> dict[str, object]:
         space = dict(inner.__globals__)
         space.update(closure_of(inner))
         return space
-    module = sys.modules.get(getattr(value, "__module__", ""))
+    module_name = getattr(value, "__module__", "")
+    module = sys.modules.get(module_name)
     space = dict(vars(module)) if module else {}
     for method in vars(value).values() if isinstance(value, type) else ():
-        if isinstance(method, FunctionType):
+        # A base class such as enum.Enum, or a decorator, may put methods of its own file there.
+        if isinstance(method, FunctionType) and method.__globals__.get("__name__") == module_name:
             space = {**method.__globals__, **space, **closure_of(method)}
     return space
 

@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from kernelwright.runtime import code_names, definition, enumeration, reads, value
+from kernelwright.runtime import code_names, definition, enumeration, reads, unchanged, value
 from kernelwright.runtime.export.function import dispatch
 
-_MODULES = (code_names, definition, enumeration, value, reads, dispatch)
+_MODULES = (code_names, definition, value, reads, unchanged, enumeration, dispatch)
 _OWN = "kernelwright"
 _INSTALLED = ("_CAPTURED", "_DATA", "_NAMES", "_PASSED", "_VARIANTS", "_kept")
 """Names that the lines about a function's own kernels give."""

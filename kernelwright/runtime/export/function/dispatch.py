@@ -24,7 +24,7 @@ from kernelwright.runtime.code_names import (
     _slot_names,
 )
 from kernelwright.runtime.enumeration import _member_exchange, _of_own_members
-from kernelwright.runtime.reads import _Unchanged
+from kernelwright.runtime.unchanged import _Unchanged
 from kernelwright.runtime.value import _Value
 
 
@@ -92,6 +92,7 @@ class _Call:
     def _read_record(self, record: object) -> None:
         self.definitions.append(type(record))
         self._words.append(f"{type(record).__qualname__}(")
+        _compute_cached(record, self.names or frozenset())
         fields, others = _fields_of(record), dict(getattr(record, "__dict__", {}))
         for name, item in fields.items():
             others.pop(name, None)

@@ -14,6 +14,7 @@ from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.array import to_numpy
 from kernelwright.plan import partition
+from kernelwright.runtime.code_names import _cached_properties
 from kernelwright.runtime.effect import ImpureError, check_same_calls
 from kernelwright.runtime.enumeration import _enumerations_of, _own_members_inside
 from kernelwright.runtime.export.function.dispatch import (
@@ -339,7 +340,10 @@ def nest_of(arguments: object) -> tuple[object, ...]:
     if isinstance(arguments, list | tuple):
         return (type(arguments), *map(nest_of, arguments))
     if _is_passed_record(arguments):
-        return (type(arguments), nest_of(_state_of(arguments)))
+        # Reading a cached property changes nothing but how long the next reading takes.
+        cached = _cached_properties(type(arguments))
+        state = {n: v for n, v in _state_of(arguments).items() if n not in cached}
+        return (type(arguments), nest_of(state))
     is_plain = isinstance(arguments, bool | int | float | str)
     return (repr(arguments) if is_plain else id(arguments),)
 
