@@ -117,6 +117,12 @@ def _has(value: object, name: str) -> bool:
     return name in own or any(name in vars(kind) for kind in type(value).__mro__)
 
 
+def _is_module(value: object) -> bool:
+    """Say whether a value is an `mlx.nn.Module`, a dict of its attributes; imports no layers."""
+    layers = sys.modules.get("mlx.nn")
+    return layers is not None and isinstance(value, layers.Module)
+
+
 def _attribute(holder: object, key: str) -> object:
     try:
         return getattr(holder, key)

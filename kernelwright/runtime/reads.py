@@ -26,6 +26,7 @@ from kernelwright.runtime.code_names import (
     _globals_in,
     _has,
     _is_from_the_users,
+    _is_module,
     _is_special,
     _is_the_users,
     _modules_in,
@@ -311,10 +312,7 @@ class _Walk:
     def _object(self, value: object, name: str) -> None:
         kind = type(value)
         if isinstance(value, dict):
-            # An mlx.nn.Module is a dict of its attributes.
-            is_plain = kind is dict or kind.__module__ == "collections"
-            is_object = not is_plain and _has(value, "__dict__")
-            self._items(value, is_object)
+            self._items(value, _is_module(value))
         elif not (_is_the_users(kind) or kind.__name__ in ("SimpleNamespace", "Namespace")):
             self._token(id(value))
             if not _is_inert(value):

@@ -16,6 +16,7 @@ from typing import Protocol
 import mlx.core as mx
 
 from kernelwright.annotation import original_of
+from kernelwright.runtime.code_names import _is_module
 from kernelwright.runtime.kept import (
     Kept,
     KeptItems,
@@ -235,8 +236,7 @@ class _Walk:
 
 def is_module(value: object) -> bool:
     """Say whether a value is an `mlx.nn.Module`, without importing that."""
-    nn = sys.modules.get("mlx.nn")
-    return nn is not None and isinstance(value, nn.Module)
+    return _is_module(value)
 
 
 def _content(cell: CellType) -> object:

@@ -1,6 +1,8 @@
 """Functions that a decorator puts into an object of their file."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import mlx.core as mx
 
@@ -52,3 +54,33 @@ def test_registered_functions_are_carried_with_the_object_that_holds_them(
         assert module.activated.serves(x)
         for name in table:
             assert module.activated(x, name).tolist() == activated(x, name).tolist()
+
+
+class Weighted(NamedTuple):
+    y: mx.array
+    weights: mx.array
+
+
+space = SimpleNamespace(table=table)
+
+
+def combined(routed: Weighted, *, name: str = "square") -> mx.array:
+    return space.table[name](routed.y * routed.weights).sum(axis=-2)
+
+
+def test_a_function_that_a_caller_names_is_served_while_the_table_holds_it(
+    kernels_of: Callable[..., Lookup],
+) -> None:
+    routed = Weighted(mx.ones((2, 4, 8)), mx.ones((2, 4, 1)))
+    export = export_function(
+        combined,
+        "combined",
+        [ExampleCall((routed,), {})],
+        kernels_of(lambda _: ("m4-pro",)),
+        admits=lambda _: True,
+    )
+    with imported(export.files, "combined") as module:
+        assert module.combined.serves(routed)
+        assert module.combined.serves(module.Weighted(*routed))
+        module.space.table["square"] = mx.exp
+        assert not module.combined.serves(routed)

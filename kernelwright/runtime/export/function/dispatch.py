@@ -21,6 +21,7 @@ from kernelwright.runtime.code_names import (
     _attribute,
     _compute_cached,
     _has,
+    _is_module,
     _slot_names,
 )
 from kernelwright.runtime.enumeration import _member_exchange, _of_own_members
@@ -147,9 +148,7 @@ class _Call:
             self.definitions.append(type(value))
             is_container = isinstance(value, (list, tuple, dict, collections.deque))
             if is_container:
-                # An mlx.nn.Module is a dict of its attributes.
-                is_object = isinstance(value, dict) and type(value) is not dict
-                self._inside(value, path, is_object)
+                self._inside(value, path, _is_module(value))
             self._of_the_class(type(value))
             _compute_cached(value, self.names or frozenset())
             slots = _slot_names(type(value))

@@ -57,11 +57,12 @@ class ObjectPrinter:
     before: list[str] = field(default_factory=list)
     """Statements that make what is shared."""
     uses_numpy: bool = False
+    containers: list[object] = field(default_factory=list)
+    """All objects that are printed, the inner ones among them."""
     _holders: Counter[int] = field(default_factory=Counter)
     _shared: dict[int, str] = field(default_factory=dict)
     _lambdas: dict[int, str] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)
-    _alive: list[object] = field(default_factory=list)
 
     def expression(self, value: object, path: str) -> str:
         """Return the expression of an object.
@@ -76,7 +77,7 @@ class ObjectPrinter:
         if depth > _DEEPEST or not _is_container(value):
             return
         self._holders[id(value)] += 1
-        self._alive.append(value)
+        self.containers.append(value)
         if self._holders[id(value)] == 1:
             for inner in _contents(value):
                 self._count(inner, depth + 1)

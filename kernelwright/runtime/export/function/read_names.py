@@ -8,6 +8,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from kernelwright.ir.trace.refusal import is_library_file
+from kernelwright.runtime.code_names import _is_module
 
 _OWN_FOLDER = str(Path(__file__).parents[3])
 _READERS = frozenset({"getattr", "hasattr", "vars", "dir", "locals", "globals", "eval", "exec"})
@@ -35,8 +36,8 @@ def _is_open(code: CodeType, called: object) -> bool:
     name, owner = getattr(called, "__name__", ""), getattr(called, "__self__", None)
     if name in _COPIES:
         return True
-    if isinstance(owner, dict) and type(owner) is not dict:
-        # mlx.nn.Module looks attributes up so, by a name of the line that asks.
+    if _is_module(owner):
+        # It looks attributes up so, by a name of the line that asks.
         return name in _OF_DICTS and code.co_name not in ("__getattr__", "__setattr__")
     is_builtin = getattr(called, "__module__", None) == "builtins"
     return is_builtin and name in _READERS and not is_library_file(code.co_filename)

@@ -94,7 +94,7 @@ class _Carrier:
         self._found = CarriedSource(name, ())
         self._read = read
         self._by_state = by_state
-        self._being_stated: list[object] = []
+        self._being_stated: list[ObjectPrinter] = []
         # What every export carries has its names already.
         self._values = ChainMap(self._found.names, dict(dispatch_names()))
 
@@ -149,7 +149,7 @@ class _Carrier:
         printer = ObjectPrinter(
             self._refer, f"shared_{count}", self._read, data=dict(self._found.data)
         )
-        self._being_stated.append(value)
+        self._being_stated.append(printer)
         try:
             text = printer.expression(value, name)
         except NotPrintableError as e:
@@ -237,7 +237,8 @@ class _Carrier:
         try:
             text = textwrap.dedent(inspect.getsource(value))  # type: ignore[arg-type]
             text = without_decorators(text, space)
-            text = without_registrations(text, value, space, self._being_stated)
+            holders = [held for printer in self._being_stated for held in printer.containers]
+            text = without_registrations(text, value, space, holders)
             node = ast.parse(text).body[0]
         except (OSError, TypeError, SyntaxError) as e:
             raise NotPortableError(
