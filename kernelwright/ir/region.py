@@ -1,11 +1,14 @@
 """A connected, convex set of nodes of a graph that one program may replace."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.naming.role import names_of
 from kernelwright.ir.passes.standard import standardize
+
+_standard = lru_cache(maxsize=128)(standardize)
+"""Regions of a model's layers are alike, and a plan asks for each of them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Region:
         Its inputs have the names that the graph's caller gave them, or those of their roles; in
         which order the caller passes them is kept beside.
         """
-        standard = standardize(self.bare())
+        standard = _standard(self.bare())
         names = names_of(self.graph, self.inputs, self.nodes)
         return replace(standard, names=names, turns=self._turns)
 

@@ -48,7 +48,10 @@ class Judge:
         self.graph = graph
         self.profile = profile
         self._fits: dict[Cluster, bool] = {}
+        self._is_served: dict[Graph, bool] = {}
+        """By what a cluster computes: layers of a model are alike."""
         self._time_us: dict[Cluster, float] = {}
+        self._shareable: dict[Cluster, tuple[ValueId, ...]] = {}
 
     def region(self, cluster: Cluster) -> Region:
         """Return a cluster as a region."""
@@ -66,12 +69,10 @@ class Judge:
 
     def _has_family(self, region: Region) -> bool:
         graph = region.bare()
-        if repeated_operations(graph) > MOST_REPEATED:
-            return False
-        pattern = classify(graph).pattern
-        return pattern is not Pattern.NONE and (
-            pattern not in _CONTRACTING or writes_no_more(graph)
-        )
+        known = self._is_served.get(graph)
+        if known is None:
+            known = self._is_served[graph] = _has_family(graph)
+        return known
 
     def around_contraction(self, cluster: Cluster) -> tuple[Cluster, Cluster] | None:
         """Return a cluster's only contraction with its views, and what follows it."""
@@ -104,6 +105,26 @@ class Judge:
             known = time_us(fused, self.profile) + penalty_us(region, fused, self.profile)
             self._time_us[cluster] = known
         return known
+
+    def shareable(self, cluster: Cluster) -> tuple[ValueId, ...]:
+        """Return what a cluster reads and makes, but numbers, which every kernel has for itself."""
+        known = self._shareable.get(cluster)
+        if known is None:
+            nodes = [self.graph.nodes[i] for i in sorted(cluster)]
+            values = dict.fromkeys(v for node in nodes for v in (*node.inputs, *node.outputs))
+            types, constants = self.graph.types, self.graph.constant_of
+            known = tuple(v for v in values if types[v].size > 1 or v not in constants)
+            self._shareable[cluster] = known
+        return known
+
+
+def _has_family(graph: Graph) -> bool:
+    """Say whether a kernel family computes a graph, and repeats and writes little enough."""
+    if repeated_operations(graph) > MOST_REPEATED:
+        return False
+    pattern = classify(graph).pattern
+    is_served = pattern is not Pattern.NONE
+    return is_served and (pattern not in _CONTRACTING or writes_no_more(graph))
 
 
 class Clusters:

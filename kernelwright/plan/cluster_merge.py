@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kernelwright.ir.graph import Graph, ValueId
+from kernelwright.ir.graph import ValueId
 from kernelwright.plan.cluster import Cluster, Clusters, Judge
 
 _LEAST_GAIN_US = 1e-6
@@ -26,7 +26,7 @@ def _first_gain(judge: Judge, cut: Clusters, refused: set[Pair]) -> Cluster | No
 
     They stay so: joining others changes neither's time, and resolves no cycle.
     """
-    for pair in _neighbours(judge.graph, cut):
+    for pair in _neighbours(judge, cut):
         if pair in refused:
             continue
         one, other = pair
@@ -38,13 +38,13 @@ def _first_gain(judge: Judge, cut: Clusters, refused: set[Pair]) -> Cluster | No
     return None
 
 
-def _neighbours(graph: Graph, cut: Clusters) -> Iterator[Pair]:
+def _neighbours(judge: Judge, cut: Clusters) -> Iterator[Pair]:
     """Yield pairs of clusters with a value in common, the earliest first."""
     touching: dict[ValueId, list[Cluster]] = {}
-    shared: dict[Cluster, list[ValueId]] = {}
+    shared: dict[Cluster, tuple[ValueId, ...]] = {}
     ordered = sorted(cut.all(), key=min)
     for cluster in ordered:
-        shared[cluster] = list(dict.fromkeys(_shareable(graph, cluster)))
+        shared[cluster] = judge.shareable(cluster)
         for value in shared[cluster]:
             touching.setdefault(value, []).append(cluster)
     place = {value: number for number, value in enumerate(touching)}
@@ -56,11 +56,3 @@ def _neighbours(graph: Graph, cut: Clusters) -> Iterator[Pair]:
                 if min(other) > min(cluster) and pair not in seen:
                     seen.add(pair)
                     yield pair
-
-
-def _shareable(graph: Graph, cluster: Cluster) -> Iterator[ValueId]:
-    """Yield what a cluster reads and makes, but numbers, which every kernel has for itself."""
-    for index in sorted(cluster):
-        for value in (*graph.nodes[index].inputs, *graph.nodes[index].outputs):
-            if graph.types[value].size > 1 or value not in graph.constant_of:
-                yield value

@@ -11,6 +11,7 @@ rewrites that keep every bit, or views and casts, for names that people give.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import permutations
 from types import MappingProxyType
 from typing import Protocol
@@ -110,6 +111,11 @@ class Made:
     attributes: tuple[tuple[str, Attribute], ...] = ()
     """What the node has to have."""
 
+    @cached_property
+    def orders(self) -> "tuple[tuple[Pattern, ...], ...]":
+        """The distinct orders of its operands, for ops that commute."""
+        return tuple(dict.fromkeys(permutations(self.operands)))
+
 
 Pattern = Bind | Number | Row | Either | Made
 
@@ -166,10 +172,8 @@ def _of_node(source: Source, pattern: Made, node: Node, known: Found) -> Iterato
         bound = known.with_rows(pattern.axes, rows)
     if bound is None:
         return
-    orders = [pattern.operands]
-    if op_named(node.op).is_commutative:
-        orders = [*dict.fromkeys(permutations(pattern.operands))]
-    for order in orders:
+    is_commutative = op_named(node.op).is_commutative
+    for order in pattern.orders if is_commutative else (pattern.operands,):
         yield from _operands(source, tuple(zip(order, node.inputs, strict=True)), bound)
 
 

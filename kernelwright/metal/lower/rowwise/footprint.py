@@ -35,13 +35,18 @@ def _stores(graph: Graph) -> list[Store]:
 
 def row_footprint(stores: list[Store], schedule: Rowwise) -> Footprint:
     """Estimate what lanes that share a row's stores take on chip."""
+    kept = _kept_registers(stores, schedule) if schedule.cached else 0
+    is_shared = schedule.lanes > 32
+    shared = 4 * (schedule.lanes // 32) * partial_arrays(stores) if is_shared else 0
+    return Footprint(WORKING_REGISTERS + kept, shared)
+
+
+def _kept_registers(stores: list[Store], schedule: Rowwise) -> int:
+    """Count what a lane keeps of its rows between loops over them."""
     sequence = loops(stores, online=schedule.online)
-    kept = register_count(sequence, schedule.lanes, schedule.vector) if schedule.cached else 0
-    if schedule.cached:
-        rankings = [loop for loop in sequence if loop.ranked]
-        kept += sum(per_lane(r.axis, schedule.lanes, schedule.vector) for r in rankings)
-    places = schedule.lanes // 32 if schedule.lanes > 32 else 0
-    return Footprint(WORKING_REGISTERS + kept, 4 * places * partial_arrays(stores))
+    rankings = [loop for loop in sequence if loop.ranked]
+    ranked = sum(per_lane(r.axis, schedule.lanes, schedule.vector) for r in rankings)
+    return ranked + register_count(sequence, schedule.lanes, schedule.vector)
 
 
 def partial_arrays(stores: list[Store]) -> int:
