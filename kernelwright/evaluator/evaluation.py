@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, PlainSerializer
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
 
-EVALUATOR_VERSION = 15
+EVALUATOR_VERSION = 16
 """Raised when cases or stages change: what an earlier one said is then asked again."""
 
 LEAST_GAIN = 1.005

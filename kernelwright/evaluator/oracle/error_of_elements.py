@@ -46,7 +46,20 @@ def carried_error(
             return b if a is None else a if b is None else np.maximum(a, b)
     if op.name == "select":
         return _selected(values, errors)
-    return _at_corners(node, op, call, values, errors, made)
+    worst = _at_corners(node, op, call, values, errors, made)
+    if op.name == "cast" and is_float and made.dtype.kind in "iu" and errors[0] is not None:
+        return np.where(_may_leave_range(call, values[0], errors[0]), ANYTHING, worst)
+    return worst
+
+
+def _may_leave_range(call: Call, x: Array, error: Reals) -> Array:
+    """Mark floats that rounding may carry beyond the integers that they become.
+
+    Such a conversion is undefined in C++ and Metal.
+    """
+    limits = np.iinfo(call.dtype("dtype").numpy)
+    low, high = np.trunc(x - error), np.trunc(x + error)
+    return np.asarray((low < float(limits.min)) | (high >= float(limits.max) + 1))
 
 
 def may_cancel(x: Array, y: Array, a: Reals | None, b: Reals | None) -> Array:

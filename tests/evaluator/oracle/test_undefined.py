@@ -3,9 +3,15 @@
 from collections.abc import Callable
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.oracle.reference import calibrate, judge
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import canonicalize, capture
 from tests.evaluator.one_line import judge_line
 
 
@@ -48,3 +54,25 @@ def test_what_a_conversion_leaves_open_is_nobodys_fault(
 )
 def test_what_it_defines_is_held_to(fn: Callable[[mx.array], mx.array], value: str) -> None:
     assert judge_line(fn, value).status is Status.WRONG
+
+
+def compressed(x: mx.array) -> mx.array:
+    return (mx.log1p(x * 255) / 5.5451774 * 255 + 0.5).astype(mx.uint8)
+
+
+@pytest.mark.parametrize(("last", "found"), [(1.010975, 0), (1.010975, 255), (1.0, 255)])
+def test_a_rounding_may_carry_a_float_beyond_the_integers(last: float, found: int) -> None:
+    """Next to 256 float32 arithmetic may end at 256, which is no uint8."""
+    x = np.array([0.0, 0.25, 0.5, last], np.float32)
+    graph = canonicalize(capture(compressed, mx.zeros(4)))
+    reference = calibrate(
+        Case(graph, Distribution.NORMAL), (x,), Task(graph, "task").output_tolerances
+    )
+    right = reference.expected_outputs[0].expected.astype(np.uint8)
+    right[-1] = found
+    assert judge(reference, [right])[0].is_acceptable
+    for wrong in (right + np.array([1, 0, 0, 0]), right - np.array([0, 1, 0, 0])):
+        assert not judge(reference, [wrong.astype(np.uint8)])[0].is_acceptable
+    if last == 1.0:
+        right[-1] = 0
+        assert not judge(reference, [right])[0].is_acceptable
