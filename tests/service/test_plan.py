@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -253,6 +254,13 @@ def test_a_stream_of_the_cpu_is_said_not_to_be_kept(tmp_path: Path, body: str) -
         told = CliRunner().invoke(app, ["plan", f"{file}:{name}", "-i", "f32[8,32]"])
         assert told.exit_code == 0
         assert (words in told.output) == is_said
+
+
+@pytest.mark.parametrize("function", [mx.exp, partial(mx.softmax, axis=-1)])
+def test_a_call_whose_results_are_empty_is_refused(function: Callable[..., mx.array]) -> None:
+    subject = Subject("made", function, (mx.zeros((0, 64)),), {}, "made.py")
+    with pytest.raises(InputError, match=r"x0 \(f32\[0,64\]\), which has no elements"):
+        capture_subjects([subject])
 
 
 def test_mlx_is_given_the_same_simplification_as_the_regions() -> None:

@@ -389,11 +389,15 @@ def _name(fn: Function) -> str:
 def _evaluated_parameters(example: "_Example") -> list[mx.array]:
     """Compute what a call reaches, or its initialisation would become part of the graph."""
     given = [*example.positional, *example.named.values()]
-    own = [value for value in reachable(example.fn) if isinstance(value, mx.array)]
     # Of inputs a trace needs the types alone: large ones take no memory.
-    known = {id(array) for array in (*own, *example.arrays)}
-    reached = (v for v in reachable(example.fn, *given) if isinstance(v, mx.array))
-    held = [*own, *(array for array in reached if id(array) not in known)]
+    inputs = {id(array) for array in example.arrays}
+    held: list[mx.array] = []
+    # The walk comes to it after all that the function itself reaches.
+    boundary, is_own = object(), True
+    for value in reachable(example.fn, *given, boundary):
+        is_own &= value is not boundary
+        if isinstance(value, mx.array) and (is_own or id(value) not in inputs):
+            held.append(value)
     # The arrays of a trace of MLX's that is under way have no values yet, and need none.
     with suppress(ValueError):
         mx.eval(held)

@@ -6,6 +6,7 @@ import mlx.core as mx
 
 from kernelwright.errors import InputError
 from kernelwright.ir.trace.closure import reachable
+from kernelwright.ir.trace.random_state import kept_random_state
 from kernelwright.ir.trace.refusal import line_of, line_of_definition
 from kernelwright.ir.trace.transformation import innermost, transformation_of
 
@@ -35,7 +36,8 @@ def check_compiled(
     if not found or any(map(_has_state, found)) or sum(a.nbytes for a in arrays) > _MOST_BYTES:
         return
     try:
-        mx.eval(call(*arrays))
+        with kept_random_state():
+            mx.eval(call(*arrays))
     except Exception as e:
         said = str(e).partition("\n")[0][:_MOST_SAID].rstrip(".")
         line = line_of(e) or line_of_definition(innermost(found[0]))

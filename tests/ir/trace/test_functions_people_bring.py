@@ -210,6 +210,20 @@ def test_what_is_compiled_with_a_state_is_not_called() -> None:
     assert state[0].tolist() == [0] * 8
 
 
+_compiled_exp = mx.compile(mx.exp)
+
+
+def _draws_beside_compiled(x: mx.array) -> mx.array:
+    return _compiled_exp(x) + mx.random.uniform(shape=(8,))
+
+
+def test_a_call_of_what_is_compiled_leaves_the_seed_as_it_was() -> None:
+    mx.random.seed(7)
+    before = [key.tolist() for key in mx.random.state]  # type: ignore[attr-defined]
+    capture_labelled(_draws_beside_compiled, (X,), {})
+    assert [key.tolist() for key in mx.random.state] == before  # type: ignore[attr-defined]
+
+
 def _table(n: int) -> mx.array:
     return mx.cos(mx.arange(n))
 
