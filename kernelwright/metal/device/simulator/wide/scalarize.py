@@ -37,7 +37,7 @@ _SELECT = re.compile(
     rf"{_VECTOR} {_VALUE}{_REST}"
 )
 _CAST = re.compile(rf"([a-z]+ (?:[a-z]+ )*){_VECTOR} {_VALUE} to {_VECTOR}{_REST}")
-_MASK = re.compile(rf"bitcast <(\d+) x i1> {_VALUE} to i(\d+)")
+_BITCAST = re.compile(rf"bitcast (?:{_VECTOR}|(\w+)) {_VALUE} to (?:{_VECTOR}|(\w+)){_REST}")
 _CALL = re.compile(
     rf"((?:tail )?call (?:[a-z]+ )*){_VECTOR} @(llvm\.[\w.]+)\((.*)\)( #\d+)?{_REST}"
 )
@@ -51,6 +51,8 @@ class Scalarizer:
     def __init__(self) -> None:
         self.declarations: dict[str, str] = {}
         """Of intrinsics, by their `@name`."""
+        self.stores = 0
+        """Stores taken apart so far."""
 
     def apply(self, function: Function) -> Function:
         """Return a function without vectors, or as it was where it has any that are not read."""
@@ -145,14 +147,12 @@ def _load(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instruction]
     return written
 
 
-def _store(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instruction]:
+def _store(scalarizer: Scalarizer, _result: str, found: re.Match[str]) -> list[Instruction]:
     count, type_, value, pointer, alignment, rest = found.groups()
     size, written = _size(type_), list[Instruction]()
-    if value[0] != "%":
-        raise UnknownAssemblyError(found[0])
+    scalarizer.stores += 1
     for i, element in enumerate(_elements(value, int(count))):
-        # A value may be stored in several places.
-        at = f"{value}.at.{pointer[1:]}.{i}"
+        at = f"%stored{scalarizer.stores}.at{i}"
         written.append(_place(at, pointer, i * size))
         aligned = gcd(int(alignment), i * size)
         written.append(Instruction(f"store {type_} {element}, ptr {at}, align {aligned}{rest}"))
@@ -214,21 +214,53 @@ def _cast(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instruction]
     return [Instruction(f"{head}{type_} {x} to {to}{rest}", f"{result}.e{i}") for i, x in values]
 
 
-def _mask(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instruction]:
-    """Make an integer of which each bit is one condition."""
-    count, value, bits = found.groups()
-    type_, before = f"i{bits}", "0"
+def _bitcast(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instruction]:
+    """Put the bits of elements together to larger ones, or take them apart, lowest first."""
+    n, from_vector, from_one, value, m, to_vector, to_one, _rest = found.groups()
+    from_type, to_type = from_vector or from_one, to_vector or to_one
+    given = _elements(value, int(n)) if n else [value]
+    names = [f"{result}.e{i}" for i in range(int(m))] if m else [result]
+    from_bits, to_bits = _bits(from_type), _bits(to_type)
+    if len(given) * from_bits != len(names) * to_bits:
+        raise UnknownAssemblyError(found[0])
     written: list[Instruction] = []
-    for i, condition in enumerate(_elements(value, int(count))):
+    words = [f"{result}.w{i}" for i in range(len(given))]
+    for word, one in zip(words, given, strict=True):
+        written.append(Instruction(f"bitcast {from_type} {one} to i{from_bits}", word))
+    for i, name in enumerate(names):
+        bits = f"{name}.bits"
+        if to_bits > from_bits:
+            count = to_bits // from_bits
+            written += _put_together(bits, words[i * count : (i + 1) * count], from_bits, to_bits)
+        elif to_bits < from_bits:
+            count = from_bits // to_bits
+            moved = f"{name}.moved"
+            shift = f"lshr i{from_bits} {words[i // count]}, {i % count * to_bits}"
+            written.append(Instruction(shift, moved))
+            written.append(Instruction(f"trunc i{from_bits} {moved} to i{to_bits}", bits))
+        else:
+            bits = words[i]
+        written.append(Instruction(f"bitcast i{to_bits} {bits} to {to_type}", name))
+    return written
+
+
+def _put_together(result: str, parts: list[str], from_bits: int, to_bits: int) -> list[Instruction]:
+    written: list[Instruction] = []
+    before = "0"
+    for i, part in enumerate(parts):
         wide, moved = f"{result}.w{i}", f"{result}.s{i}"
-        after = result if i + 1 == int(count) else f"{result}.o{i}"
+        after = result if i + 1 == len(parts) else f"{result}.o{i}"
         written += [
-            Instruction(f"zext i1 {condition} to {type_}", wide),
-            Instruction(f"shl {type_} {wide}, {i}", moved),
-            Instruction(f"or {type_} {moved}, {before}", after),
+            Instruction(f"zext i{from_bits} {part} to i{to_bits}", wide),
+            Instruction(f"shl i{to_bits} {wide}, {i * from_bits}", moved),
+            Instruction(f"or i{to_bits} {moved}, {before}", after),
         ]
         before = after
     return written
+
+
+def _bits(type_: str) -> int:
+    return int(type_[1:]) if re.fullmatch(r"i\d+", type_) else 8 * _size(type_)
 
 
 def _size(type_: str) -> int:
@@ -248,7 +280,7 @@ _WRITERS: tuple[
     (_SHUFFLE, _shuffle),
     (_COMPARISON, _binary),
     (_SELECT, _select),
-    (_MASK, _mask),
+    (_BITCAST, _bitcast),
     (_CAST, _cast),
     (_UNARY, _unary),
     (_CALL, Scalarizer.call),
