@@ -11,6 +11,7 @@ from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
 from kernelwright.metal.msl.macro import Macros, integer_macros
+from kernelwright.metal.msl.member_space import implicit_members
 from kernelwright.metal.msl.operand import rewrite_expressions
 from kernelwright.metal.msl.qualifier import idle_qualifiers
 from kernelwright.metal.msl.signature import Parameter, read_parameters
@@ -207,7 +208,8 @@ class _Rewriter:
     def method(self, structure: Structure, function: Function) -> None:
         """Name the address space of `this` in the words that overload resolution needs.
 
-        They are an attribute, which clang takes at the declarator's very end only.
+        They are an attribute, which clang takes at the declarator's very end only. Members that
+        the body names without `this` get it written out.
         """
         space = structure.spelling(function.tail)
         if space in MEMBER_SPACES:
@@ -219,6 +221,8 @@ class _Rewriter:
             for token in structure.code[function.body[0] : function.body[1]]:
                 if token.text == "this":
                     self.editor.replace(token.offset, token.text, f"KW_THIS({space})")
+            for index in implicit_members(structure, function, MEMORY_SPACES):
+                self.editor.insert(structure.code[index].offset, f"KW_THIS({space})->")
 
     def binding_attributes(self, structure: Structure) -> None:
         """Hide `[[threadgroup(n)]]` from the macro of that name.

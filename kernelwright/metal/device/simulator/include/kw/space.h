@@ -25,7 +25,7 @@
 #define KW_SPECIALIZED(value) ((long)(char*)1 ? (value) : (value))
 
 // `this` of such a member function, which clang gives the default space.
-#define KW_THIS(space) ((space kw_pointed<decltype(this)>::type*)this)
+#define KW_THIS(space) ((space kw_object<decltype(this)>*)this)
 
 #define METAL_FUNC inline __attribute__((always_inline))
 #define METAL_INTERNAL inline __attribute__((always_inline))
@@ -64,6 +64,8 @@ template <typename T>
 struct kw_pointed<T*> {
   typedef T type;
 };
+template <typename T>
+using kw_object = typename kw_pointed<T>::type;
 
 // A text in constant memory.
 template <unsigned long size>
