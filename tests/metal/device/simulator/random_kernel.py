@@ -8,56 +8,24 @@ must stand before the kernel, and the same step over all threads of a threadgrou
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-THREADS = 64
+from tests.metal.device.simulator.random_cooperation import COOPERATION
+from tests.metal.device.simulator.random_step import (
+    THREADS,
+    Kernel,
+    Numbers,
+    State,
+    Step,
+    Style,
+    pick,
+    word,
+)
+from tests.metal.device.simulator.random_types import TYPES
+
 _SIMD = 32
-Numbers = npt.NDArray[np.uint32]
-State = list[Numbers]
-
-
-@dataclass
-class Step:
-    """One step: declarations, statements, and what they do."""
-
-    code: str
-    apply: Callable[[State], None]
-    before: str = ""
-
-
-@dataclass
-class Kernel:
-    """A kernel's text and its reference."""
-
-    name: str
-    steps: list[Step] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """The declarations and the kernel."""
-        before = "".join(step.before for step in self.steps)
-        body = "\n".join(f"  {{ {step.code} }}" for step in self.steps)
-        return f"""{before}
-kernel void {self.name}(const device uint* x [[buffer(0)]], device uint* y [[buffer(1)]],
-    uint l [[thread_position_in_threadgroup]], uint lane [[thread_index_in_simdgroup]],
-    uint sg [[simdgroup_index_in_threadgroup]]) {{
-  threadgroup uint s[64]; threadgroup uint t[8][8]; threadgroup atomic_uint n[16];
-  uint a = x[l], b = x[l + 64], c = x[l + 128], d = x[l + 192];
-{body}
-  y[l] = a; y[l + 64] = b; y[l + 128] = c; y[l + 192] = d;
-}}
-"""
-
-    def run(self, x: Numbers) -> Numbers:
-        """Return what the kernel must leave in `y`."""
-        state = [x[THREADS * k : THREADS * (k + 1)].copy() for k in range(4)]
-        with np.errstate(over="ignore"):
-            for step in self.steps:
-                step.apply(state)
-        return np.concatenate(state)
 
 
 def write(name: str, seed: int, steps: int = 7) -> Kernel:
@@ -69,18 +37,6 @@ def write(name: str, seed: int, steps: int = 7) -> Kernel:
     return kernel
 
 
-def _pick(chance: random.Random) -> tuple[tuple[str, int], tuple[str, int], tuple[str, int]]:
-    """Choose a variable to write and two to read, by name and number."""
-    names = "abcd"
-    places = [chance.randrange(4) for _ in range(3)]
-    one, two, three = ((names[p], p) for p in places)
-    return one, two, three
-
-
-def _u(value: int) -> np.uint32:
-    return np.uint32(value & 0xFFFFFFFF)
-
-
 _L = np.arange(THREADS, dtype=np.uint32)
 _BINARY: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
     "{0} + {1}": lambda p, q: p + q,
@@ -88,27 +44,27 @@ _BINARY: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
     "{0} * {1}": lambda p, q: p * q,
     "{0} ^ {1}": lambda p, q: p ^ q,
     "{0} & ~{1}": lambda p, q: p & ~q,
-    "{0} | {1} >> 3": lambda p, q: p | q >> _u(3),
+    "{0} | {1} >> 3": lambda p, q: p | q >> word(3),
     "max({0}, {1})": lambda p, q: np.maximum(p, q),
-    "min({0}, {1}) + 1": lambda p, q: np.minimum(p, q) + _u(1),
+    "min({0}, {1}) + 1": lambda p, q: np.minimum(p, q) + word(1),
     "{0} < {1} ? {0} : {1} ? 5 : 7": lambda p, q: np.where(
-        p < q, p, np.where(q != 0, _u(5), _u(7))
+        p < q, p, np.where(q != 0, word(5), word(7))
     ),
     "absdiff({0}, {1})": lambda p, q: np.maximum(p, q) - np.minimum(p, q),
     "mulhi({0}, {1})": lambda p, q: (
         (p.astype(np.uint64) * q.astype(np.uint64)) >> np.uint64(32)
     ).astype(np.uint32),
-    "{0} % ({1} | 1)": lambda p, q: p % (q | _u(1)),
-    "{0} / ({1} % 9 + 1)": lambda p, q: p // (q % _u(9) + _u(1)),
+    "{0} % ({1} | 1)": lambda p, q: p % (q | word(1)),
+    "{0} / ({1} % 9 + 1)": lambda p, q: p // (q % word(9) + word(1)),
     "uint(ulong({0}) * {1} >> 7)": lambda p, q: (
         (p.astype(np.uint64) * q.astype(np.uint64)) >> np.uint64(7)
     ).astype(np.uint32),
     "rotate({0}, 5u) + ({1} == 0)": lambda p, q: (
-        (p << _u(5) | p >> _u(27)) + (q == 0).astype(np.uint32)
+        (p << word(5) | p >> word(27)) + (q == 0).astype(np.uint32)
     ),
     "select({0}, {1}, {0} > {1})": lambda p, q: np.where(p > q, q, p),
     "extract_bits({0}, 4, 7) + insert_bits({1}, 3u, 8, 4)": lambda p, q: (
-        (p >> _u(4) & _u(127)) + (q & _u(0xFFFFF0FF) | _u(0x300))
+        (p >> word(4) & word(127)) + (q & word(0xFFFFF0FF) | word(0x300))
     ),
 }
 
@@ -118,7 +74,7 @@ def _operation(chance: random.Random) -> tuple[str, Callable[[Numbers, Numbers],
 
 
 def _assignment(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     text, compute = _operation(chance)
 
     def apply(v: State) -> None:
@@ -128,7 +84,7 @@ def _assignment(chance: random.Random, _: str) -> Step:
 
 
 def _function(chance: random.Random, name: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     text, compute = _operation(chance)
     body = f"{{ return {text.format('p', 'q')}; }}"
     head = chance.choice(
@@ -165,7 +121,7 @@ def _function(chance: random.Random, name: str) -> Step:
 
 
 def _lambda(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     text, compute = _operation(chance)
     capture, copy = chance.choice((("[&]", ""), ("[=]", " mutable"), (f"[{q}]", "")))
     head = f"auto f = {capture}(uint p){copy} -> uint {{ return {text.format('p', q)}; }};"
@@ -177,7 +133,7 @@ def _lambda(chance: random.Random, _: str) -> Step:
 
 
 def _array(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     form = chance.choice(
         (
             (
@@ -206,14 +162,14 @@ def _array(chance: random.Random, _: str) -> Step:
     def apply(v: State) -> None:
         e, r = (v[j] * v[k], v[j], v[k] * v[k], np.full_like(v[j], 3)), np.zeros_like(v[j])
         for one in e:
-            r = r * _u(3) + one
+            r = r * word(3) + one
         v[i] = r
 
     return Step(form, apply)
 
 
 def _vector(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     form = chance.choice(
         (
             f"uint4 v(a, b, c, d); v = v.wzyx * uint4({p}, 2, 3, {q}) + v; {to} = v.x ^ v.w;",
@@ -239,22 +195,22 @@ def _vector(chance: random.Random, _: str) -> Step:
 
 
 def _masks(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     form = (
         f"bool4 m = uint4(a, b, c, d) > uint4({p}); uint r = any(m) + 2 * all(m.xy) + 4 * m.w; "
         f"{to} = r + select(uint2(1, 2), uint2({q}), m.zw).x;"
     )
 
     def apply(v: State) -> None:
-        m = [(one > v[j]).astype(np.uint32) for one in v]
-        r = (m[0] | m[1] | m[2] | m[3]) + _u(2) * (m[0] & m[1]) + _u(4) * m[3]
-        v[i] = r + np.where(m[2] != 0, v[k], _u(1))
+        m = [(one > v[j]).astype(np.uint32) for one in v[:4]]
+        r = (m[0] | m[1] | m[2] | m[3]) + word(2) * (m[0] & m[1]) + word(4) * m[3]
+        v[i] = r + np.where(m[2] != 0, v[k], word(1))
 
     return Step(form, apply)
 
 
 def _loop(chance: random.Random, name: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     text, compute = _operation(chance)
     step = text.format("r", q)
     form = chance.choice(
@@ -277,7 +233,7 @@ def _loop(chance: random.Random, name: str) -> Step:
         form = form.replace(f"auto r = {p}, z", f"uint r = {p}, z")
 
     def apply(v: State) -> None:
-        r, turns, other = v[j].copy(), v[j] % _u(6), v[k].copy()
+        r, turns, other = v[j].copy(), v[j] % word(6), v[k].copy()
         for turn in range(6):
             r = np.where(turns > turn, compute(r, other), r).astype(np.uint32)
         v[i] = r
@@ -287,7 +243,7 @@ def _loop(chance: random.Random, name: str) -> Step:
 
 
 def _switch(chance: random.Random, name: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     form = chance.choice(
         (
             (
@@ -307,15 +263,15 @@ def _switch(chance: random.Random, name: str) -> Step:
     before = f"enum class {name}_E : uint {{ A, B = 1 }}; constant constexpr uint {name}_two = 2;\n"
 
     def apply(v: State) -> None:
-        low = v[j] & _u(3)
-        v[i] = np.select([low == 0, low == 1, low == 2], [v[k], v[k] * _u(2), _u(7)], v[j])
+        low = v[j] & word(3)
+        v[i] = np.select([low == 0, low == 1, low == 2], [v[k], v[k] * word(2), word(7)], v[j])
         v[i] = v[i].astype(np.uint32)
 
     return Step(form, apply, before if f"{name}_E" in form else "")
 
 
 def _constants(chance: random.Random, name: str) -> Step:
-    (to, i), (p, j), _ = _pick(chance)
+    (to, i), (p, j), _ = pick(chance)
     table = [chance.randrange(1 << 32) for _ in range(8)]
     form, before = chance.choice(
         (
@@ -342,13 +298,13 @@ def _constants(chance: random.Random, name: str) -> Step:
     before = before.replace("{ROWS}", f"{{{{{', '.join(words[:4])}}}, {{{', '.join(words[4:])}}}}}")
 
     def apply(v: State) -> None:
-        v[i] = np.array(table, np.uint32)[v[j] % _u(8)]
+        v[i] = np.array(table, np.uint32)[v[j] % word(8)]
 
     return Step(form, apply, before)
 
 
 def _exchange(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), _q = _pick(chance)
+    (to, i), (p, j), _q = pick(chance)
     turn = chance.randrange(1, 64)
     barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);"
     form = chance.choice(
@@ -376,7 +332,7 @@ def _exchange(chance: random.Random, _: str) -> Step:
 
 
 def _histogram(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), (q, k) = _pick(chance)
+    (to, i), (p, j), (q, k) = pick(chance)
     barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);"
     add = chance.choice(
         (
@@ -395,7 +351,7 @@ def _histogram(chance: random.Random, _: str) -> Step:
 
     def apply(v: State) -> None:
         bins = np.zeros(16, np.uint32)
-        np.add.at(bins, v[j] % _u(16), v[k])
+        np.add.at(bins, v[j] % word(16), v[k])
         v[i] = bins[_L % 16]
 
     return Step(form, apply)
@@ -414,16 +370,16 @@ _SIMD_OPERATIONS: dict[str, Callable[[Numbers], Numbers]] = {
     "simd_shuffle_rotate_up({0}, 4)": lambda r: np.roll(r, 4, 1),
     "quad_sum({0})": lambda r: np.repeat(r.reshape(-1, 8, 4).sum(2, dtype=np.uint32), 4, axis=1),
     "popcount((ulong)simd_ballot({0} & 1))": lambda r: np.broadcast_to(
-        (r & _u(1)).sum(1, dtype=np.uint32)[:, None], r.shape
+        (r & word(1)).sum(1, dtype=np.uint32)[:, None], r.shape
     ),
     "uint(simd_any({0} % 64 == 5)) + 2 * uint(simd_all({0} != 9))": lambda r: np.broadcast_to(
-        ((r % _u(64) == 5).any(1) + 2 * (r != 9).all(1)).astype(np.uint32)[:, None], r.shape
+        ((r % word(64) == 5).any(1) + 2 * (r != 9).all(1)).astype(np.uint32)[:, None], r.shape
     ),
 }
 
 
 def _simdgroup(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), _q = _pick(chance)
+    (to, i), (p, j), _q = pick(chance)
     text, compute = chance.choice(list(_SIMD_OPERATIONS.items()))
 
     def apply(v: State) -> None:
@@ -433,13 +389,13 @@ def _simdgroup(chance: random.Random, _: str) -> Step:
 
 
 def _bits_of(numbers: Numbers) -> npt.NDArray[np.uint32]:
-    return (numbers[:, None] >> np.arange(32, dtype=np.uint32)) & _u(1)
+    return (numbers[:, None] >> np.arange(32, dtype=np.uint32)) & word(1)
 
 
 def _reinterpreted(chance: random.Random, _: str) -> Step:
-    (to, i), (p, j), _q = _pick(chance)
+    (to, i), (p, j), _q = pick(chance)
     choices: tuple[tuple[str, Callable[[Numbers], Numbers]], ...] = (
-        ("popcount({0}) * 3", lambda p: _bits_of(p).sum(1, dtype=np.uint32) * _u(3)),
+        ("popcount({0}) * 3", lambda p: _bits_of(p).sum(1, dtype=np.uint32) * word(3)),
         (
             "reverse_bits({0})",
             lambda p: (_bits_of(p)[:, ::-1] << np.arange(32, dtype=np.uint32)).sum(
@@ -447,36 +403,36 @@ def _reinterpreted(chance: random.Random, _: str) -> Step:
             ),
         ),
         ("as_type<uint>(as_type<uchar4>({0}).wzyx)", lambda p: p.byteswap()),
-        ("as_type<uint>(as_type<ushort2>({0}).yx)", lambda p: p << _u(16) | p >> _u(16)),
+        ("as_type<uint>(as_type<ushort2>({0}).yx)", lambda p: p << word(16) | p >> word(16)),
         (
             "uint(int(as_type<char4>({0}).x) + int(short({0} >> 16)))",
             lambda p: (
                 p.astype(np.uint8).view(np.int8).astype(np.int32)
-                + (p >> _u(16)).astype(np.uint16).view(np.int16).astype(np.int32)
+                + (p >> word(16)).astype(np.uint16).view(np.int16).astype(np.int32)
             ).astype(np.uint32),
         ),
         (
             "uint(float({0} % 4096) * 0.5f + 0.25f)",
-            lambda p: ((p % _u(4096)).astype(np.float32) * 0.5 + 0.25).astype(np.uint32),
+            lambda p: ((p % word(4096)).astype(np.float32) * 0.5 + 0.25).astype(np.uint32),
         ),
         (
             "as_type<uint>(float({0} >> 8))",
-            lambda p: (p >> _u(8)).astype(np.float32).view(np.uint32),
+            lambda p: (p >> word(8)).astype(np.float32).view(np.uint32),
         ),
         (
             "uint(as_type<ushort>(half({0} % 2048)))",
-            lambda p: (p % _u(2048)).astype(np.float16).view(np.uint16).astype(np.uint32),
+            lambda p: (p % word(2048)).astype(np.float16).view(np.uint16).astype(np.uint32),
         ),
         (
             "uint(dot(float3({0} % 8, 2, 1), float3(1, 2, 3)) + length(float2(3, 4)))",
-            lambda p: p % _u(8) + _u(12),
+            lambda p: p % word(8) + word(12),
         ),
         (
             "uint((float2x2({0} % 8, 1, 2, 3) * float2(2, 5)).x)",
-            lambda p: p % _u(8) * _u(2) + _u(10),
+            lambda p: p % word(8) * word(2) + word(10),
         ),
-        ("uint(bfloat(float({0} % 256)))", lambda p: p % _u(256)),
-        ("clz({0} | 1) + ctz({0} | 0x100)", lambda p: _leading(p | _u(1)) + _trailing(p)),
+        ("uint(bfloat(float({0} % 256)))", lambda p: p % word(256)),
+        ("clz({0} | 1) + ctz({0} | 0x100)", lambda p: _leading(p | word(1)) + _trailing(p)),
     )
     text, compute = chance.choice(choices)
 
@@ -491,10 +447,12 @@ def _leading(p: Numbers) -> Numbers:
 
 
 def _trailing(p: Numbers) -> Numbers:
-    return np.asarray(np.argmax(_bits_of(p | _u(0x100)), axis=1), np.uint32)
+    return np.asarray(np.argmax(_bits_of(p | word(0x100)), axis=1), np.uint32)
 
 
-_STYLES: tuple[Callable[[random.Random, str], Step], ...] = (
+_STYLES: tuple[Style, ...] = (
     *(_assignment, _function, _function, _lambda, _array, _vector, _masks, _loop, _loop, _switch),
     *(_constants, _exchange, _histogram, _simdgroup, _reinterpreted),
+    *TYPES,
+    *COOPERATION,
 )

@@ -7,12 +7,12 @@ from kernelwright.metal.device import simulator
 from kernelwright.metal.device.simulator import compiler
 from tests.metal.device.simulator.random_kernel import THREADS, write
 
-_TOGETHER = 20
+_TOGETHER = 10
 _HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 
 
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 30))]
+    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 60))]
 )
 def test_they_compute_what_their_reference_says(
     first: int, monkeypatch: pytest.MonkeyPatch
