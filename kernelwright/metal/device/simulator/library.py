@@ -129,6 +129,10 @@ class SimulatedKernel:
     library: Library
     name: str
     constants: Mapping[int, int | float]
+    _codes: dict[tuple[Variant, Variant], Code] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """What launches run, by the build and the faster form of it that they may take."""
 
     def entry(self, variant: Variant = "plain") -> Entry:
         """Return the kernel's record in one build."""
@@ -212,11 +216,21 @@ class SimulatedKernel:
     def _code(self, entry: Entry, variant: Variant, options: RunOptions, threads: int) -> Code:
         """Return the build that a launch of so many threads runs."""
         image = self.library.image(variant, self.constants)
-        code = image.code(entry)
         waits = self.library.waits[variant, self.name]
+        form = variant
         if image.gains_from_width(entry, options, threads, waits):
+            form = "wide"
+        elif image.gains_from_vetting(entry, options, threads, waits):
+            form = "vet"
+        if (variant, form) not in self._codes:
+            self._codes[variant, form] = self._new_code(entry, image, form)
+        return self._codes[variant, form]
+
+    def _new_code(self, entry: Entry, image: Image, form: Variant) -> Code:
+        code = image.code(entry)
+        if form == "wide":
             return self.library.image("wide", self.constants).widen(code)
-        if image.gains_from_vetting(entry, options, threads, waits):
+        if form == "vet":
             return self.library.image("vet", self.constants).vet(code)
         return code
 
@@ -264,12 +278,11 @@ class _Binding:
     def _by_name(
         self, buffers: Mapping[Key, Argument] | Sequence[Argument], parameters: list[Parameter]
     ) -> dict[str, Argument]:
-        expected = ", ".join(f"{p.name} ({p.index})" for p in parameters)
         if not isinstance(buffers, Mapping):
             if len(buffers) != len(parameters):
                 raise LaunchError(
-                    f"{self.entry.name} takes {len(parameters)} buffers ({expected}), found "
-                    f"{len(buffers)}."
+                    f"{self.entry.name} takes {len(parameters)} buffers ({_listed(parameters)}), "
+                    f"found {len(buffers)}."
                 )
             return {p.name: b for p, b in zip(parameters, buffers, strict=True)}
         names = {p.index: p.name for p in self.entry.buffers}
@@ -279,7 +292,8 @@ class _Binding:
             name = names.get(key, "") if isinstance(key, int) else key
             if name not in known:
                 raise LaunchError(
-                    f"{self.entry.name} has no buffer {key!r}; its buffers are: {expected}."
+                    f"{self.entry.name} has no buffer {key!r}; its buffers are: "
+                    f"{_listed(parameters)}."
                 )
             given[name] = value
         if missing := [p.name for p in parameters if p.name not in given]:
@@ -297,6 +311,10 @@ class _Binding:
         if writable and isinstance(value, np.ndarray) and not value.flags.writeable:
             raise LaunchError(f"the kernel writes {parameter.name}, whose array is read-only.")
         return Buffer(parameter.name, array, writable=writable, initialised=not is_fresh)
+
+
+def _listed(parameters: Sequence[Parameter]) -> str:
+    return ", ".join(f"{p.name} ({p.index})" for p in parameters)
 
 
 def _scalar(parameter: Parameter, value: Argument) -> Array:

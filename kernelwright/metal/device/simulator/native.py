@@ -140,7 +140,7 @@ def perform(
     runtime.kw_start.restype = ctypes.c_void_p
     team = ctypes.c_void_p(runtime.kw_start(ctypes.byref(request)))
     if not team:
-        raise DeviceError("the simulator cannot start a launch: memory or descriptors ran out.")
+        raise DeviceError("the simulator cannot start a launch: memory ran out.")
     outcome, is_late, has_ended = RawOutcome(), False, False
     started_s = processor_s()
     try:

@@ -1,11 +1,10 @@
 #include "launch.h"
 
 #include <dlfcn.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "access.h"
 #include "arena.h"
@@ -44,10 +43,18 @@ struct Team {
   Vetting vetting;
   Worker** workers;
   uint32_t count;
-  uint32_t running;  // atomic
-  int done[2];       // a pipe: the last worker writes a byte
+  pthread_mutex_t lock;
+  pthread_cond_t ended;  // once nothing runs
+  uint32_t running;      // behind the lock: workers, and who holds the launch
   double start_s;
 };
+
+// Lets go of a launch.
+void leave(Team& team) {
+  pthread_mutex_lock(&team.lock);
+  if (--team.running == 0) pthread_cond_signal(&team.ended);
+  pthread_mutex_unlock(&team.lock);
+}
 
 // One launch at a time: signal handlers belong to the process.
 pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
@@ -173,10 +180,7 @@ void* work(void* opaque) {
   add_up(worker);
   release_meter(worker);
   __atomic_store_n(&worker.finished, 1, __ATOMIC_RELEASE);
-  if (__atomic_sub_fetch(&team.running, 1, __ATOMIC_ACQ_REL) == 0) {
-    ssize_t written = write(team.done[1], "", 1);
-    (void)written;
-  }
+  leave(team);
   return nullptr;
 }
 
@@ -206,11 +210,27 @@ uint32_t first_workers(const Launch& launch) {
 
 // Says of a running launch that it goes on for now; false when it has ended.
 bool hold(Team& team) {
-  uint32_t running = __atomic_load_n(&team.running, __ATOMIC_ACQUIRE);
-  while (running != 0 && !__atomic_compare_exchange_n(&team.running, &running, running + 1, false,
-                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-  }
-  return running != 0;
+  pthread_mutex_lock(&team.lock);
+  const bool runs = team.running != 0;
+  if (runs) team.running++;
+  pthread_mutex_unlock(&team.lock);
+  return runs;
+}
+
+// Waits up to `milliseconds` for the end; true when the launch has ended.
+bool wait_for_end(Team& team, int milliseconds) {
+  constexpr long MILLISECOND_NS = 1000000, SECOND_NS = 1000000000;
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += milliseconds / 1000;
+  until.tv_nsec += milliseconds % 1000 * MILLISECOND_NS;
+  if (until.tv_nsec >= SECOND_NS) until.tv_sec++, until.tv_nsec -= SECOND_NS;
+  pthread_mutex_lock(&team.lock);
+  while (team.running != 0 && milliseconds > 0)
+    if (pthread_cond_timedwait(&team.ended, &team.lock, &until) != 0) break;
+  const bool has_ended = team.running == 0;
+  pthread_mutex_unlock(&team.lock);
+  return has_ended;
 }
 
 // Has so many workers run a launch that is held, and lets go of it.
@@ -222,30 +242,37 @@ void start_workers(Team& team, uint32_t wanted) {
     worker->finished = worker->critical = 0;
     worker->waits = 0;
     worker->running = nullptr;
-    __atomic_add_fetch(&team.running, 1, __ATOMIC_ACQ_REL);
+    hold(team);
     if (pthread_create(&worker->thread, nullptr, work, worker) != 0) {
-      __atomic_sub_fetch(&team.running, 1, __ATOMIC_ACQ_REL);
+      leave(team);
       give_worker(worker);
       break;
     }
     team.workers[team.count++] = worker;
   }
   if (team.count == 0) fail(team.launch, NO_MEMORY, 0, 0, nullptr);
-  if (__atomic_sub_fetch(&team.running, 1, __ATOMIC_ACQ_REL) == 0) {
-    ssize_t written = write(team.done[1], "", 1);
-    (void)written;
-  }
+  leave(team);
 }
 
 Team* free_team(Team* team) {
-  if (team->done[0] != team->done[1]) {
-    close(team->done[0]);
-    close(team->done[1]);
-  }
+  pthread_cond_destroy(&team->ended);
+  pthread_mutex_destroy(&team->lock);
   free(team->launch.fenced);
   free(team->workers);
   free(team);
   return nullptr;
+}
+
+// Where the library of a kernel is loaded; the last answer is kept, for the loader takes long.
+uint64_t load_address(const void* entry) {
+  static const void* last = nullptr;
+  static uint64_t address = 0;
+  Dl_info library;
+  if (entry != last) {
+    address = dladdr(entry, &library) ? (uint64_t)library.dli_fbase : 0;
+    last = entry;
+  }
+  return address;
 }
 
 }  // namespace
@@ -254,21 +281,19 @@ Team* free_team(Team* team) {
 
 using namespace kw;
 
-// Starts a launch on its own threads; null when the system has no memory or descriptors left.
+// Starts a launch on its own threads; null when the system has no memory left.
 KW_EXPORT Team* kw_start(const Request* request) {
   Team* team = (Team*)calloc(1, sizeof(Team));
   if (team == nullptr) return nullptr;
+  pthread_mutex_init(&team->lock, nullptr);
+  pthread_cond_init(&team->ended, nullptr);
   team->workers = (Worker**)calloc(request->workers, sizeof(Worker*));
-  if (team->workers == nullptr || pipe(team->done) != 0) {
-    return free_team(team);
-  }
+  if (team->workers == nullptr) return free_team(team);
   Launch& launch = team->launch;
   launch.request = *request;
   launch.groups = groups_of(*request);
   launch.group_count = (uint64_t)launch.groups.x * launch.groups.y * launch.groups.z;
   launch.group_batch = launch.group_count / (request->workers * 32ull) + 1;
-  Dl_info library;
-  if (dladdr((void*)request->code.entry, &library)) launch.module_low = (uint64_t)library.dli_fbase;
   if (request->sanitizes) {
     launch.reports = request->reports;
     launch.fenced = (uint8_t*)calloc(launch.group_count / 8 + 1, 1);
@@ -286,6 +311,7 @@ KW_EXPORT Team* kw_start(const Request* request) {
     }
   }
   pthread_mutex_lock(&launching);
+  launch.module_low = load_address((void*)request->code.entry);
   catch_faults();
   team->start_s = now_s();
   if (request->vets) {
@@ -302,13 +328,12 @@ KW_EXPORT Team* kw_start(const Request* request) {
 // Waits up to `milliseconds`; 1 when the launch has ended. A small one that goes on gets the rest of
 // its workers.
 KW_EXPORT int kw_wait(Team* team, int milliseconds) {
-  pollfd done = {team->done[0], POLLIN, 0};
   const uint32_t useful = useful_workers(team->launch);
   if (milliseconds > 0 && team->count < useful) {
-    if (poll(&done, 1, 1) == 1) return 1;
+    if (wait_for_end(*team, 1)) return 1;
     if (hold(*team)) start_workers(*team, useful);
   }
-  return poll(&done, 1, milliseconds) == 1;
+  return wait_for_end(*team, milliseconds);
 }
 
 // Ends the launch, by force when it still runs, and tells how it went.
