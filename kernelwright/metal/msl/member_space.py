@@ -31,9 +31,7 @@ def implicit_members(
     }
     names -= {structure.spelling(d.name_at) for d in function.declared}
     names -= {
-        structure.spelling(d.name_at)
-        for v in structure.locals_of(function)
-        for d in v.declarators
+        structure.spelling(d.name_at) for v in structure.locals_of(function) for d in v.declarators
     }
     for index in range(function.body[0], function.body[1]):
         if structure.spelling(index) in names and structure.spelling(index - 1) not in _QUALIFIED:
