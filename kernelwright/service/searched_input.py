@@ -2,17 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from kernelwright.campaign.event import FunctionPlanned
 from kernelwright.campaign.spec.search_target import Recall
 from kernelwright.errors import KernelwrightError
-from kernelwright.store import KernelStore, has_store
+
+if TYPE_CHECKING:
+    from kernelwright.store import KernelStore
 
 
 def recall_from(url: str | None) -> Recall:
     """Return what recalls a function's inputs from a store; none where there is no store yet."""
 
     def recall(origin: str) -> tuple[tuple[str, ...], ...]:
+        # A command that is told the inputs does without the store, whose import takes 0.4 s.
+        from kernelwright.store import KernelStore, has_store
+
         if not has_store(url):
             return ()
         with KernelStore(url, must_exist=True) as opened:
@@ -21,7 +27,7 @@ def recall_from(url: str | None) -> Recall:
     return recall
 
 
-def planned_in(store: KernelStore, prefix: str) -> Iterator[FunctionPlanned]:
+def planned_in(store: "KernelStore", prefix: str) -> Iterator[FunctionPlanned]:
     """Yield the functions of a campaign.
 
     Raises:
@@ -32,7 +38,7 @@ def planned_in(store: KernelStore, prefix: str) -> Iterator[FunctionPlanned]:
             yield event.read(FunctionPlanned)
 
 
-def searched_as(store: KernelStore, origin: str) -> tuple[tuple[str, ...], ...]:
+def searched_as(store: "KernelStore", origin: str) -> tuple[tuple[str, ...], ...]:
     """Return the inputs that a function was searched for, as they are typed, the latest first."""
     found: dict[tuple[str, ...], None] = {}
     for campaign in store.campaigns(limit=200):

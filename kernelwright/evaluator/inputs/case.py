@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +18,7 @@ from kernelwright.evaluator.inputs.draw import (
 from kernelwright.evaluator.inputs.extent import extent_of
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
 from kernelwright.evaluator.inputs.lattice import constants_of, place_constants
+from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.inputs.literals import place_literals
 from kernelwright.evaluator.inputs.lone import (
     Layer,
@@ -39,32 +39,6 @@ from kernelwright.evaluator.inputs.whole_range import groups_of, place_anywhere
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.executable import Array
-
-
-class Layout(StrEnum):
-    """How an input lies in memory."""
-
-    DENSE = "dense"
-    STRIDED = "strided"
-    """Every second element of a larger buffer."""
-    BROADCAST = "broadcast"
-    """The first row repeated with stride 0."""
-    VARIED = "varied"
-    """By turns column after column, every second element, and dense: no two inputs alike."""
-
-    def place(self, array: Array, position: int) -> Array:
-        """Return the same values in this layout, for the input at this position."""
-        turn = position % 3 if self is Layout.VARIED else None
-        if turn == 0:
-            return array.T.copy().T
-        if (self is Layout.STRIDED or turn == 1) and array.ndim:
-            wide = np.zeros((*array.shape[:-1], array.shape[-1] * 2), array.dtype)
-            wide[..., ::2] = array
-            return wide[..., ::2]
-        if self is Layout.BROADCAST and array.ndim >= 2 and len(array):
-            return np.broadcast_to(array[:1], array.shape)
-        return array
-
 
 _WORK_BYTES = 64
 """For each element of inputs and outputs: some float64 arrays live at once in an oracle."""

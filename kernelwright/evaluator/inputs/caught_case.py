@@ -2,8 +2,9 @@
 
 import hashlib
 
-from kernelwright.evaluator.inputs.case import Case, Layout
+from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.diagnostic import Record
 

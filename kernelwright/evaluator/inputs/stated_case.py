@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from kernelwright.errors import InputError
-from kernelwright.evaluator.inputs.case import Case, Layout
+from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype

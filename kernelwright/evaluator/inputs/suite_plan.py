@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.inputs.case import Case, Layout, floats_by_size, masked_inputs
+from kernelwright.evaluator.inputs.case import Case, floats_by_size, masked_inputs
 from kernelwright.evaluator.inputs.distribution import ROTATED, Distribution
+from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.inputs.literals import is_special
 from kernelwright.evaluator.inputs.lone import lone_parts
 from kernelwright.evaluator.inputs.mixed import MixedPlan, plan_of

@@ -1,24 +1,16 @@
 """Timing in a candidate's worker: what is asked, what comes back, and the laboratory between."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
-import mlx.core as mx
 import numpy as np
 
-from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import TimingPlan
-from kernelwright.evaluator.speed.baseline import Function, baselines_of
-from kernelwright.evaluator.speed.mlx_benchmark import MlxLaboratory
 from kernelwright.evaluator.speed.timing import Comparison, Laboratory, Measurements, Order
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.array import to_mlx
-from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.executable import Array, Device, Executable
-from kernelwright.metal.device.execution import MlxExecutable
-from kernelwright.metal.diagnostic import LaunchError
 
 
 @dataclass(frozen=True)
@@ -72,62 +64,14 @@ def set_up(
     if isinstance(device, SelfTimed):
         laboratory = device.laboratory(executable, request)
     else:
+        # MLX's own laboratory takes a tenth of a second to import, and no simulator needs it.
+        from kernelwright.evaluator.speed.mlx_laboratory import NoBaselineError, mlx_laboratory
+
         try:
-            laboratory = _mlx_laboratory(device, executable, request)
-        except _NoBaselineError as e:
+            laboratory = mlx_laboratory(device, executable, request)
+        except NoBaselineError as e:
             return None, Reply({"problem": str(e)})
     return laboratory, Reply({"bytes_per_s": laboratory.bytes_per_s()})
-
-
-class _NoBaselineError(Exception):
-    """MLX cannot compute the task on this backend."""
-
-
-def _mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> MlxLaboratory:
-    if not isinstance(executable, MlxExecutable):
-        raise DeviceError(f"the {device.info.name} device measures no time.")
-    if mx.metal.is_available() or mx.cuda.is_available():
-        mx.set_default_device(mx.gpu)
-    slots = request.inputs
-    example = [to_mlx(array) for array in slots[0]]
-    # As people use it: recorded once, like the compiled baseline.
-    padding = RunOptions().padding_bytes
-    candidate: Function = mx.compile(
-        lambda *arrays: executable.graph(arrays, padding_bytes=padding)
-    )
-    try:
-        # A program that is served was loaded, too: its launches cost the host less.
-        executable.load()
-        mx.eval(candidate(*example))
-    except (RuntimeError, ValueError) as e:
-        raise LaunchError(f"the kernel did not run under mx.compile: {e}") from e
-    return MlxLaboratory(
-        device=device,
-        candidate=candidate,
-        baselines=_that_run(baselines_of(request.graph), example),
-        make_inputs=lambda slot: [to_mlx(a) for a in slots[slot % len(slots)]],
-        plan=request.plan,
-        input_bytes=sum(t.nbytes for t in request.graph.input_types),
-        output_bytes=sum(t.nbytes for t in request.graph.output_types),
-        buffers=executable.buffers(padding),
-        seed=request.seed,
-    )
-
-
-def _that_run(
-    baselines: Mapping[str, Function], example: Sequence[mx.array]
-) -> dict[str, Function]:
-    """Keep the baselines that this backend has; MLX does not offer every op on every GPU."""
-    kept, reasons = {}, []
-    for name, function in baselines.items():
-        try:
-            mx.eval(function(*example))
-            kept[name] = function
-        except (RuntimeError, ValueError) as e:
-            reasons.append(f"{name}: {e}")
-    if not kept:
-        raise _NoBaselineError("; ".join(reasons)[:500])
-    return kept
 
 
 def measure(laboratory: Laboratory, request: Measure) -> Reply:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from kernelwright.evaluator.evaluation import Stage, Status
-from kernelwright.evaluator.inputs.case import Layout
 from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.speed.least_counts import undercount

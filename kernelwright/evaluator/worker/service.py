@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from kernelwright.errors import DeviceError, InputError, KernelwrightError
-from kernelwright.evaluator.inputs.case import Layout
+from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.speed.measuring import Measure, SetUp, Workbench, measure, set_up
 from kernelwright.evaluator.static.normal_form import plain_texts
 from kernelwright.evaluator.static.rules import check_program

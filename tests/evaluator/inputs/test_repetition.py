@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from kernelwright.evaluator.inputs import repetition
-from kernelwright.evaluator.inputs.case import Case, Layout
+from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.oracle import block_analysis, row_blocks
 from kernelwright.evaluator.oracle.reference import prepare
 from kernelwright.evaluator.task import Task

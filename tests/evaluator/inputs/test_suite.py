@@ -8,9 +8,10 @@ import pytest
 
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.inputs.case import Case, Layout
+from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.draw import draw
+from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.inputs.shape import hidden_graphs, visible_graphs
 from kernelwright.evaluator.inputs.suite import visible_suite
 from kernelwright.evaluator.inputs.suite_plan import visible_cases

@@ -1,5 +1,7 @@
 """What a candidate's worker does for it, without the process around."""
 
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass, field
 
@@ -48,3 +50,14 @@ def test_programs_compile_at_once_and_fail_when_they_are_asked_for() -> None:
     service.answer(Forget())
     assert not service.answer(CompileAhead((good, bad))).failure
     assert len(device.compiled) == 4, "the next candidate finds nothing of the last one's"
+
+
+def test_a_worker_imports_neither_the_drawing_of_inputs_nor_the_oracle() -> None:
+    code = (
+        "import sys, kernelwright.evaluator.worker.service\n"
+        "print([m for m in sys.modules if 'evaluator.oracle' in m or m.endswith('inputs.case')])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

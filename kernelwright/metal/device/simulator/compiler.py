@@ -25,7 +25,7 @@ from kernelwright.metal.device.simulator.conversion import (
     without_missing,
 )
 from kernelwright.metal.device.simulator.examine import examine
-from kernelwright.metal.device.simulator.mirror import Mirror
+from kernelwright.metal.device.simulator.mirror import mirrored_header
 from kernelwright.metal.device.simulator.reach import waiting_entries
 from kernelwright.metal.device.simulator.record import Code, OwnVariable, ThreadgroupVariable
 from kernelwright.metal.device.simulator.symbols import foreign_parts
@@ -385,7 +385,7 @@ def prelude_text(prelude: Prelude) -> str:
     text = '#include "kw/prelude.h"\n'
     if prelude == "metal":
         return _placed_where_called(text)
-    utils = Mirror(mlx_folders()).include("mlx/backend/metal/kernels/utils.h")
+    utils = mirrored_header("mlx/backend/metal/kernels/utils.h", mlx_folders())
     if utils is None:
         raise DeviceError("MLX's Metal headers are missing; reinstall the package mlx.")
     return _placed_where_called(f'{text}#include "{utils}"\n')

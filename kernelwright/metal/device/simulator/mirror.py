@@ -2,16 +2,30 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
-from kernelwright.metal.device.simulator.toolchain import INCLUDE, cache_path, publish, workspace
+from kernelwright.metal.device.simulator.toolchain import (
+    INCLUDE,
+    cache_path,
+    digest_of,
+    publish,
+    workspace,
+)
+from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.msl.diagnose import Place
 from kernelwright.metal.msl.macro import Macros
 from kernelwright.metal.msl.rewrite import Rewritten, rewrite
 from kernelwright.metal.msl.threadgroup_variable import NumberedVariable
+
+_RULES = Path(__file__).parents[2] / "msl"
+"""What decides how a text is rewritten."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,53 @@ class Mirror:
     def sources(self) -> dict[str, list[str]]:
         """Lines of every original, by path."""
         return {str(f.path): f.rewritten.edited.original.split("\n") for f in self.files}
+
+
+def mirrored_header(name: str, folders: Sequence[Path]) -> Path | None:
+    """Return the rewritten copy of a header alone; None where no folder has it.
+
+    Rewriting MLX's own takes a fifth of a second, so a record in the cache says which copy was made
+    of which files, for every later process that finds these as they were.
+    """
+    path = next((f / name for f in folders if (f / name).is_file()), None)
+    if path is None:
+        return None
+    rules = digest_of(_RULES, "*.py"), digest_of(Path(__file__).parent, Path(__file__).name)
+    key = hashlib.sha256("\0".join((str(path.resolve()), *rules)).encode()).hexdigest()[:24]
+    record = cache_path() / "includes" / f"{key}.json"
+    if (known := _recorded(record)) is not None:
+        return known
+    mirror = Mirror(folders)
+    copy = mirror.copy_of(path.resolve())
+    kept = _Record(made=copy, files={f.path: _state(f.path) for f in mirror.files})
+    # A worker reads the shared cache and may not write there.
+    with suppress(DeviceError, OSError), workspace() as folder:
+        (folder / record.name).write_text(kept.model_dump_json())
+        publish(folder / record.name, record)
+    return copy
+
+
+class _Record(Record):
+    """A header's copy, with the size and the time of each file that it was made of."""
+
+    made: Path
+    files: dict[Path, tuple[int, int]]
+
+
+def _recorded(record: Path) -> Path | None:
+    """Return the copy that a record names if it is still made of the same files."""
+    try:
+        known = _Record.model_validate_json(record.read_text())
+        is_current = all(_state(path) == state for path, state in known.files.items())
+    except (OSError, ValidationError):
+        return None
+    return known.made if is_current and known.made.is_file() else None
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Return a file's size in bytes, and when it was changed in nanoseconds."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 def _published(text: str, name: str) -> Path:
