@@ -10,7 +10,7 @@ from kernelwright.errors import KernelwrightError
 class Record(BaseModel):
     """A frozen value that validates where data enters and refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Severity(StrEnum):
