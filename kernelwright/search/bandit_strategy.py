@@ -103,6 +103,10 @@ class BanditStrategy:
             answer = self._step(play, search)
         return self._told(play, search, answer) if isinstance(answer, Done) else answer
 
+    def left(self, search: TaskSearch) -> Batch:
+        """Return what models have checked, and were kept from submitting."""
+        return self._fresh(self._coder.left(search.task, search.history), search)
+
     def leave(self, search: TaskSearch, reason: str) -> None:
         """Leave the conversations about a task where they stand, and count what they took."""
         if (play := self._plays.get(search.task.fingerprint)) is not None:

@@ -39,6 +39,9 @@ class Improver(Protocol):
     def spent(self, task: Task) -> Spent:
         """Return what all replies about a task took so far, whoever asked."""
 
+    def left(self, task: Task, history: Sequence[Attempt]) -> Sequence[Proposal]:
+        """Return the right drafts that lead a task and that their authors have not proposed."""
+
     def leave(self, task: Task, reason: str) -> None:
         """Take note that nobody is asked about a task any more, and why; waits for nobody."""
 

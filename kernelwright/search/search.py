@@ -24,6 +24,8 @@ class Suggestion:
     search: TaskSearch
     proposal: Proposal
     confirms: bool = False
+    was_judged: bool = False
+    """True where a model had it judged while it wrote, so that it costs next to nothing."""
 
 
 class Search:
@@ -50,7 +52,7 @@ class Search:
         self._strategy = strategy
         self._device = device
         self._order = order or SecondsToSave()
-        self._to_confirm = deque[Suggestion]()
+        self._to_do = deque[Suggestion]()
         self._ended = deque[TaskSearch]()
 
     def ask(self, room: int) -> list[Suggestion]:
@@ -90,11 +92,22 @@ class Search:
         """Take back what will not be evaluated."""
         suggestion.search.abandon([suggestion.proposal])
 
-    def stop(self, reason: str) -> None:
-        """Suggest no more candidates; what leads a task that waits for nothing is confirmed."""
+    def stop(self, reason: str, *, takes_what_was_judged: bool = True) -> None:
+        """Suggest no new candidates; what leads a task that waits for nothing is confirmed.
+
+        Args:
+            reason: why.
+            takes_what_was_judged: whether what models had judged, and did not submit, is one.
+        """
         for search in self.tasks:
-            if search.is_idle:
-                search.advance(to_the_end=True)
+            if not search.is_idle:
+                continue
+            search.advance(to_the_end=True)
+            left = self._strategy.left(search) if takes_what_was_judged else ()
+            if left:
+                search.begin(left)
+                self._to_do.extend(Suggestion(search, one, was_judged=True) for one in left)
+            else:
                 self._finish(search, reason)
 
     def ended(self) -> Iterator[TaskSearch]:
@@ -116,8 +129,8 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """True when every task has ended and every confirmation has been asked for."""
-        return not self._to_confirm and all(search.ended for search in self.tasks)
+        """True when every task has ended and all that is due has been asked for."""
+        return not self._to_do and all(search.ended for search in self.tasks)
 
     @property
     def may_go_on(self) -> bool:
@@ -125,8 +138,8 @@ class Search:
         return any(search.is_idle for search in self.tasks)
 
     def _due(self) -> list[Suggestion]:
-        due = list(self._to_confirm)
-        self._to_confirm.clear()
+        due = list(self._to_do)
+        self._to_do.clear()
         return due
 
     def _batch(self, search: TaskSearch) -> list[Proposal]:
@@ -169,7 +182,7 @@ class Search:
         if proposal is None or len(search.refuted) >= MOST_REFUTED:
             self._ended.append(search)
         else:
-            self._to_confirm.append(Suggestion(search, proposal, confirms=True))
+            self._to_do.append(Suggestion(search, proposal, confirms=True))
 
 
 def share_workers(tasks: Iterable[TaskSearch], workers: int) -> None:

@@ -1,6 +1,6 @@
 """What to try next for a task: repairs of what failed, then new programs, until it is enough."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,6 +55,9 @@ class Strategy(Protocol):
         Never waits for a model: it is called while others evaluate, and says `Wait` instead.
         """
 
+    def left(self, search: TaskSearch) -> Sequence[Proposal]:
+        """Return programs that lead a task, judged while they were written, and never proposed."""
+
     def leave(self, search: TaskSearch, reason: str) -> None:
         """Take note that nothing more is asked for a task, and why; waits for nobody."""
 
@@ -91,6 +94,10 @@ class RepairThenWrite:
         if not search.proposals():
             return Done("no template fits it yet; MLX keeps it")
         return Done("every schedule tried")
+
+    def left(self, search: TaskSearch) -> Sequence[Proposal]:
+        """Return nothing: templates are proposed as they are written."""
+        return ()
 
     def leave(self, search: TaskSearch, reason: str) -> None:
         """Do nothing: nobody holds a conversation."""

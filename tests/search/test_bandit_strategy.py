@@ -88,8 +88,11 @@ class Asked:
     def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
         return ()
 
+    def left(self, task: Task, history: Sequence[Attempt]) -> Sequence[Proposal]:
+        return ()
+
     def leave(self, task: Task, reason: str) -> None:
-        self.left = reason
+        self.reason = reason
 
     def spent(self, task: Task) -> Spent:
         return Spent(0.25 * self.count, 4.0 * self.count)

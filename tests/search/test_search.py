@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from kernelwright.agents.protocols import Proposal
 from kernelwright.evaluator import Evaluation, Task
 from kernelwright.search import Search, Suggestion, share_workers
 from kernelwright.search.priority import SecondsToSave, in_given_order
@@ -89,6 +90,27 @@ def test_a_search_that_is_stopped_confirms_what_it_has() -> None:
     assert search.tell(last, _verdict(judge, last))
     assert search.tasks[0].reason == "the cap is reached"
     assert search.ask(4) == []
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_what_a_model_had_judged_is_proposed_when_a_search_is_stopped(is_free: bool) -> None:
+    class Drafting(RepairThenWrite):
+        def left(self, search: TaskSearch) -> list[Proposal]:
+            found = self._team.coder.write(search.task, INFO, search.history, count=1)
+            return list(found) if search.count < 3 else []
+
+    searches = [TaskSearch(task_of((4, 8), name="t0"), "softmax")]
+    search = Search(searches, Drafting(team(), INFO, SearchSpec()), INFO)
+    judge = ScriptedJudge()
+    for one in search.ask(1):
+        search.tell(one, _verdict(judge, one))
+    done: list[tuple[bool, bool]] = []
+    while not search.is_over:
+        search.stop("the cap is reached", takes_what_was_judged=is_free)
+        for one in search.ask(0):
+            search.tell(one, _verdict(judge, one))
+            done.append((one.was_judged, one.confirms))
+    assert done == [*[(True, False)] * (2 * is_free), (False, True)]
 
 
 def test_what_is_abandoned_is_waited_for_by_nobody() -> None:

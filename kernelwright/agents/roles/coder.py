@@ -189,6 +189,19 @@ class ModelCoder:
         """Return what all replies about a task took so far, whoever asked."""
         return self._bridge.spent(task.fingerprint)
 
+    def left(self, task: Task, history: Sequence[Attempt]) -> Sequence[Proposal]:
+        """Return the right drafts that lead a task and that no model has submitted.
+
+        It waits for nobody: a model may be at work.
+        """
+        found: list[Proposal] = []
+        for thread in self._open_threads(task):
+            if (session := thread.open_session) is not None:
+                session.toolbox.history = tuple(history)
+                left = Advance(session.left(judges=False), session.model)
+                found += _proposals(left, thread, len(left.submitted))
+        return found
+
     def leave(self, task: Task, reason: str) -> None:
         """Say of conversations that are open why they go on no more in this search."""
         for thread in self._open_threads(task):
@@ -211,6 +224,7 @@ class ModelCoder:
     @contextmanager
     def _ending(self, session: Session) -> Iterator[None]:
         """Tell why a conversation is over, or cannot go on, if it is."""
+        session.obstacle = ""
         try:
             yield
         except (BudgetError, OutageError) as e:
@@ -219,8 +233,7 @@ class ModelCoder:
             if session.was_held:
                 self._on_end(session.ending())
             raise
-        session.obstacle = ""
-        if session.ended:
+        if session.ended or session.obstacle:
             self._on_end(session.ending())
 
     def _open_threads(self, task: Task) -> list[_Thread]:

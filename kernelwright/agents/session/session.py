@@ -15,12 +15,13 @@ from kernelwright.agents.message import (
     ToolResult,
     Turn,
 )
-from kernelwright.agents.providers.fault import ReplyError
+from kernelwright.agents.providers.fault import OutageError, ReplyError
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.agents.session.parse import tool_calls_in
 from kernelwright.agents.session.tools.draft_book import NamedDraft
 from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
 from kernelwright.agents.session.transcript import Ending
+from kernelwright.errors import BudgetError
 from kernelwright.plural import counted
 
 _NUDGE = (
@@ -70,6 +71,10 @@ class Session:
     was_held: bool = False
     """True once a request was sent: a cap may keep a conversation from its first one."""
     model: str = ""
+    submitted_for_it: str = ""
+    """The draft that it was kept from submitting, or forgot, and that is proposed all the same."""
+    _is_done: bool = False
+    """True where the model ended it."""
     _heard_s: float | None = None
     """When the last reply came."""
     _waiting: _Waiting | None = None
@@ -94,12 +99,40 @@ class Session:
     def advance(self, verdicts: Mapping[str, str], news: str = "") -> Advance:
         """Tell the verdicts on what was submitted, by program, and let the model go on.
 
+        Where something else than its own decision ends it, what it has left unsubmitted is
+        submitted.
+
         Raises:
             BudgetError: the next call could exceed a cap; the conversation stays as it is.
             OutageError: the service is away; the conversation can go on later.
             ModelError: the model cannot be used at all.
         """
         self._tell(verdicts, news)
+        try:
+            submitted = self._next_submission()
+        except (BudgetError, OutageError) as e:
+            self.obstacle = str(e)
+            if not (submitted := self.left()):
+                raise
+        if self.ended and not self._is_done:
+            submitted = self.left()
+        return Advance(submitted, self.model)
+
+    def left(self, *, judges: bool = True) -> tuple[NamedDraft, ...]:
+        """Submit the fastest right draft if it leads the task and the model has not done it.
+
+        Args:
+            judges: whether drafts that an earlier process checked are judged again.
+        """
+        draft = self.toolbox.unsubmitted(judges=judges)
+        if draft is None:
+            return ()
+        self.toolbox.submit(draft)
+        self.submitted_for_it = draft.name
+        return (draft,)
+
+    def _next_submission(self) -> tuple[NamedDraft, ...]:
+        """Let the model go on until it submits something, or to the conversation's end."""
         while not self.ended:
             if self._turns >= self.toolbox.caps.turns:
                 most = counted(self.toolbox.caps.turns, "turn")
@@ -113,8 +146,8 @@ class Session:
             self._turns += 1
             self.was_held, self.model = True, timed.reply.model
             if submitted := self._answered(timed.reply):
-                return Advance(submitted, self.model)
-        return Advance((), self.model)
+                return submitted
+        return ()
 
     def ending(self, reason: str = "", *, is_left: bool = False) -> Ending:
         """Return why the conversation is over, or what keeps it from going on.
@@ -124,10 +157,13 @@ class Session:
             is_left: True where this search asks nothing more.
         """
         turns = self.prompt.turns
+        reason = (self.ended or self.obstacle or reason).rstrip(".")
+        if self.submitted_for_it:
+            reason += f"; {self.submitted_for_it}, right and never submitted, is proposed"
         return Ending(
             purpose=self.purpose,
             model=self.model or self.purpose.model,
-            reason=self.ended or self.obstacle or reason,
+            reason=reason,
             unread=turns[-1] if turns and turns[-1].speaker == "user" else None,
             turns=len(turns),
             is_final=bool(self.ended),
@@ -191,6 +227,7 @@ class Session:
         reasons = [r.done for r in ran if r.done is not None]
         submitted = {r.submitted.name: r.submitted for r in ran if r.submitted is not None}
         if reasons and not submitted:
+            self._is_done = True
             self.ended = f"the model is done: {reasons[0].strip() or 'nothing is left to try'}"
             return ()
         self._idle = 0 if any(r.is_useful for r in ran) else self._idle + 1

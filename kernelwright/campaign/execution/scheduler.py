@@ -126,13 +126,19 @@ class Scheduler:
         self._trials.say_what_ended()
 
     def _wind_up(self, reason: str) -> None:
-        """Begin nothing new; unless cut short, what was found is still confirmed."""
+        """Begin nothing new; unless cut short, what was found is still judged and confirmed."""
         is_cut_short = self._control.is_cut_short
-        for work in self._queue.drop(lambda work: is_cut_short or not work.confirms):
+
+        def is_dropped(work: Work) -> bool:
+            return is_cut_short or not (work.confirms or work.suggestion.was_judged)
+
+        for work in self._queue.drop(is_dropped):
             self._search.abandon(work.suggestion)
         if is_cut_short:
             return
-        self._search.stop(reason)
+        # Where time is measured a candidate is judged once more, which a cap on that forbids.
+        is_free = self._control.is_out_of_time or not self._executor.info.measures_time
+        self._search.stop(reason, takes_what_was_judged=is_free)
         while asked := self._search.ask(0):
             self._take_in(asked)
         self._trials.say_what_ended()

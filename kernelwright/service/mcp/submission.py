@@ -64,6 +64,10 @@ class _OneProgram:
             return Done("the submitted kernel was judged")
         return [self._proposal]
 
+    def left(self, search: TaskSearch) -> Sequence[Proposal]:
+        """Return nothing: the program is proposed at once."""
+        return ()
+
     def leave(self, search: TaskSearch, reason: str) -> None:
         """Do nothing: nobody holds a conversation."""
 

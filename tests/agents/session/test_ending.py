@@ -1,8 +1,10 @@
 """A conversation says why it is over, and every verdict says who leads."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 
 import pytest
@@ -10,8 +12,10 @@ import pytest
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.message import Purpose
 from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.coder import CoderOptions, ModelCoder
-from kernelwright.agents.session import AsyncBridge
+from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.session import AsyncBridge, MemoryLedger, RecordedCall
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.transcript import Ending, transcript_lines, transcripts
 from kernelwright.errors import BudgetError
@@ -23,15 +27,18 @@ from tests.agents.loopback.scene import (
     BODY,
     DEVICE,
     DONE,
+    FIXED_TAIL,
+    QUARTER,
     SUBMIT_FIRST,
     TASK,
+    TYPO,
     attempt,
     checked,
     correct,
     draft,
 )
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Response
-from tests.agents.loopback.wire import Calls, Said
+from tests.agents.loopback.wire import Calls, Heard, Said
 
 IDLE = Said("I do not know.")
 WRONG_CALL = Said(calls=(Calls("compile", "{}"),))
@@ -149,7 +156,10 @@ def test_what_a_conversation_cost_is_what_is_known_and_what_it_is_at_most(
 ) -> None:
     _, plain = held(wire, judge, DONE)
     _, text = held(wire, judge, Misbehaviour("half"), DONE)
-    pattern = r"[^:]*:\S+: (\d calls?), (\$\d\.\d{4})(, at most \$\d\.\d{4})?; ([\d,]+) tokens read"
+    calls = r"(\d calls?)"
+    pattern = (
+        rf"[^:]*:\S+: {calls}, (\$\d\.\d{{4}})(, at most \$\d\.\d{{4}})?; ([\d,]+) tokens read"
+    )
     first, second = re.match(pattern, plain), re.match(pattern, text)
     assert first is not None
     assert second is not None
@@ -165,3 +175,96 @@ def test_what_an_empty_reply_cost_is_known(wire: str, judge: Shared) -> None:
     assert re.match(r"[^:]*:\S+: 2 calls, \$\d\.\d{4}; [\d,]+ tokens read", text)
     assert "at most" not in text
     assert "never came whole" not in text
+
+
+CHECKED = Said(calls=(checked(draft(TYPO)), checked(draft(BODY))))
+CUTS: dict[str, tuple[Response, Caps, ToolCaps]] = {
+    "money": (LOOK, Caps(dollars=0.12), ToolCaps()),
+    "tokens": (LOOK, Caps(tokens=95_000), ToolCaps()),
+    "calls": (LOOK, Caps(calls=1), ToolCaps()),
+    "turns": (LOOK, Caps(), ToolCaps(turns=2)),
+    "idle": (IDLE, Caps(), ToolCaps()),
+    "refused": (Said("No.", stop="refused"), Caps(), ToolCaps()),
+    "away": (Misbehaviour("unavailable"), Caps(), ToolCaps()),
+}
+
+
+@contextmanager
+def cut_off(
+    judge: Shared, name: str, recorded: Sequence[RecordedCall] = ()
+) -> Iterator[tuple[ModelCoder, Partner, list[Ending]]]:
+    """A coder whose model checks a program and is kept from submitting it."""
+    said, caps, tool_caps = CUTS[name]
+    script: Iterator[Response] = chain([CHECKED], repeat(said))
+    endings: list[Ending] = []
+    with LoopbackServer(lambda _: next(script)) as server:
+        partner = Partner(server, "openai", caps=caps, ledger=MemoryLedger(recorded))
+        with AsyncBridge(partner.open()) as bridge:
+            options = CoderOptions(tool_caps=tool_caps)
+            coder = ModelCoder(bridge, Bench(judge), options=options, on_end=endings.append)
+            yield coder, partner, endings
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_a_right_draft_is_proposed_where_its_model_cannot_submit_it(
+    judge: Shared, name: str
+) -> None:
+    with cut_off(judge, name) as (coder, partner, endings):
+        (proposal,) = coder.write(TASK, DEVICE, (), count=1)
+        found = Attempt(proposal=proposal, evaluation=correct().evaluation)
+        with suppress(BudgetError, OutageError):
+            coder.write(TASK, DEVICE, (found,), count=1)
+        assert not coder.left(TASK, (found,))
+    assert proposal.program.id == draft(BODY).program(Interface(TASK)).id
+    assert proposal.author == "openai:gpt-5"
+    assert "d2, right and never submitted, is proposed" in endings[0].reason
+    assert partner.ledger.calls()
+
+
+def test_a_right_draft_that_is_slower_than_the_best_is_not_proposed(judge: Shared) -> None:
+    fast = correct().evaluation.model_copy(update={"predicted_us": 0.001})
+    other = attempt(draft(FIXED_TAIL, grid=QUARTER), Status.CORRECT, "correct")
+    best = Attempt(proposal=other.proposal, evaluation=fast)
+    with cut_off(judge, "turns") as (coder, _, _):
+        assert not coder.write(TASK, DEVICE, (best,), count=1)
+
+
+def test_a_model_that_is_done_is_taken_at_its_word(judge: Shared) -> None:
+    script = iter([CHECKED, DONE])
+    with (
+        LoopbackServer(lambda _: next(script)) as server,
+        AsyncBridge(Partner(server, "openai").open()) as bridge,
+    ):
+        assert not ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+
+
+def test_a_right_draft_of_an_interrupted_search_is_proposed_by_the_next(judge: Shared) -> None:
+    with cut_off(judge, "calls") as (coder, partner, _):
+        coder.write(TASK, DEVICE, (), count=1)
+        recorded = partner.ledger.calls()
+    with cut_off(judge, "calls", recorded) as (coder, _, _):
+        (proposal,) = coder.write(TASK, DEVICE, (), count=1)
+    assert proposal.program.id == draft(BODY).program(Interface(TASK)).id
+
+
+def test_what_is_checked_is_left_while_its_model_thinks(judge: Shared) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def script(request: Heard) -> Response:
+        if not asked.is_set():
+            asked.set()
+            return CHECKED
+        answer.wait(10)
+        return DONE
+
+    with LoopbackServer(script) as server, AsyncBridge(Partner(server, "openai").open()) as bridge:
+        coder = ModelCoder(bridge, Bench(judge))
+        writing = threading.Thread(target=coder.write, args=(TASK, DEVICE, ()), kwargs={"count": 1})
+        writing.start()
+        while len(server.requests) < 2:
+            time.sleep(0.01)
+        (proposal,) = coder.left(TASK, ())
+        assert not coder.left(TASK, ())
+        answer.set()
+        writing.join()
+    assert proposal.idea == "One element a thread."

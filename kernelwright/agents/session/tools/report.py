@@ -21,12 +21,20 @@ _MOST_LINES = 4
 _LEAST_SHARE = 0.05
 
 
+_RIGHT = "Correct in "
+
+
+def tells_right(report: str) -> bool:
+    """Say whether `check_report` found a program right."""
+    return report.startswith(_RIGHT)
+
+
 def check_report(evaluation: Evaluation, program: Program) -> str:
     """Say whether a program is right, and if not, what is wrong where."""
     if not evaluation.is_correct:
         return diagnosis(evaluation, program)[:LONGEST]
     speed = speed_of(evaluation)
-    return f"Correct in {evaluation.cases} open cases" + (f"; {speed}." if speed else ".")
+    return f"{_RIGHT}{evaluation.cases} open cases" + (f"; {speed}." if speed else ".")
 
 
 def measure_report(evaluation: Evaluation, program: Program, device: DeviceInfo) -> str:

@@ -1,6 +1,7 @@
 """Runs the tools that a model calls, under caps of their own; a bad call is answered in words."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,12 @@ from kernelwright.agents.roles.text.program_text import ID_DIGITS
 from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.draft_book import DraftBook, NamedDraft, program_lines
-from kernelwright.agents.session.tools.report import LONGEST, check_report, measure_report
+from kernelwright.agents.session.tools.report import (
+    LONGEST,
+    check_report,
+    measure_report,
+    tells_right,
+)
 from kernelwright.agents.session.tools.schema import (
     ARGUMENTS,
     Check,
@@ -52,6 +58,7 @@ class Ran:
 
 
 Action = Callable[[], str]
+Slowness = tuple[float, float]
 
 
 @dataclass
@@ -69,6 +76,8 @@ class Toolbox:
     calls: int = 0
     evaluations: int = 0
     _verdicts: dict[str, Evaluation] = field(default_factory=dict)
+    _right: dict[str, NamedDraft] = field(default_factory=dict)
+    """Drafts that were checked and are right, by program."""
 
     def __post_init__(self) -> None:
         self.interface = Interface(self.task)
@@ -94,8 +103,9 @@ class Toolbox:
                 elif is_refused:
                     # Why may be known from answers that are not computed again.
                     return Ran(recorded, is_useful=False)
+                self.submit(draft)
                 return Ran(_said(call, ""), submitted=draft)
-            action = self._action(arguments)
+            action = self._action(arguments, recorded)
             if recorded is not None:
                 return Ran(recorded, is_useful=not recorded.is_error)
             self._check_calls()
@@ -104,19 +114,44 @@ class Toolbox:
             said = ToolResult(call_id=call.id, text=str(e)[:LONGEST], is_error=True)
             return Ran(recorded or said, is_useful=False)
 
+    def unsubmitted(self, *, judges: bool) -> NamedDraft | None:
+        """Return the fastest right draft if it was not submitted and is faster than all before.
+
+        Args:
+            judges: whether drafts that an earlier process checked are judged again.
+        """
+        found: list[tuple[Slowness, NamedDraft]] = []
+        for draft in tuple(self._right.values()):
+            # It was tried before, or a cap or the device keeps it from being judged.
+            with suppress(InputError, BudgetError, DeviceError):
+                self._check_is_worth_it(draft)
+                known = self._verdicts.get(draft.program.id)
+                if known is not None or judges:
+                    evaluation = known or self._evaluated(draft.program)
+                    found.append((_slowness(evaluation), draft))
+        before = [_slowness(a.evaluation) for a in self.history if a.evaluation.is_correct]
+        slowness, fastest = min(found, key=lambda pair: pair[0], default=(None, None))
+        return fastest if slowness is not None and all(slowness < b for b in before) else None
+
+    def submit(self, draft: NamedDraft) -> None:
+        """Note that a draft is proposed, whoever does it."""
+        self._right.pop(draft.program.id, None)
+
     def _check_calls(self) -> None:
         if self.calls > self.caps.calls:
             reached = cap_reached(counted(self.caps.calls, "tool call"), of="conversation")
             raise InputError(f"{reached}: submit or be done.")
 
-    def _action(self, arguments: BaseModel) -> Action:
+    def _action(self, arguments: BaseModel, recorded: ToolResult | None) -> Action:
         """Do what costs nothing, and return what is left to do."""
-        if isinstance(arguments, Check):
-            draft = self.drafts.add(arguments.program)
-            return lambda: self._checked(draft)
-        if isinstance(arguments, Edit):
-            edited = self.drafts.edited(arguments.draft, arguments.edits)
-            draft = self.drafts.add(edited)
+        if isinstance(arguments, Check | Edit):
+            if isinstance(arguments, Edit):
+                program = self.drafts.edited(arguments.draft, arguments.edits)
+            else:
+                program = arguments.program
+            draft = self.drafts.add(program)
+            if recorded is not None and tells_right(recorded.text.removeprefix(f"{draft.name}: ")):
+                self._right[draft.program.id] = draft
             return lambda: self._checked(draft)
         if isinstance(arguments, Measure):
             return lambda: self._measured(arguments)
@@ -141,7 +176,10 @@ class Toolbox:
         return evaluation
 
     def _checked(self, draft: NamedDraft) -> str:
-        report = check_report(self._evaluated(draft.program), draft.program)
+        evaluation = self._evaluated(draft.program)
+        if evaluation.is_correct:
+            self._right[draft.program.id] = draft
+        report = check_report(evaluation, draft.program)
         left = self.caps.evaluations - self.evaluations
         return f"{draft.name}: {report}\n({left} evaluations left)"
 
@@ -223,11 +261,11 @@ class Toolbox:
         }
         correct = [a for a in self.history if a.evaluation.is_correct]
         if correct:
-            best = min(correct, key=_slowness).proposal
+            best = min(correct, key=lambda a: _slowness(a.evaluation)).proposal
             known = {"best": (best.program, best.idea), **known}
         templates = [a for a in correct if a.proposal.author == "offline"]
         if templates:
-            best = min(templates, key=_slowness).proposal
+            best = min(templates, key=lambda a: _slowness(a.evaluation)).proposal
             known = {"template": (best.program, best.idea), **known}
         siblings = {s.name: (s.program, s.idea) for s in self.workbench.siblings(self.task)}
         return {**known, **siblings}
@@ -265,9 +303,9 @@ def _said(call: ToolCall, text: str) -> ToolResult:
     return ToolResult(call_id=call.id, text=text)
 
 
-def _slowness(attempt: Attempt) -> tuple[float, float]:
-    speedups = [s.ratio for s in attempt.evaluation.speedups if s.kind == "measured"]
-    predicted = attempt.evaluation.predicted_us
+def _slowness(evaluation: Evaluation) -> Slowness:
+    speedups = [s.ratio for s in evaluation.speedups if s.kind == "measured"]
+    predicted = evaluation.predicted_us
     return -min(speedups, default=0.0), float("inf") if predicted is None else predicted
 
 
