@@ -121,6 +121,12 @@ class StatedCaughtCase(CaughtCase):
 
 
 def _filled(recipe: InputRecipe, type_: TensorType, random: np.random.Generator) -> Array:
+    # Infinity times 0 is NaN and what is too large becomes infinite, as in a kernel.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _drawn(recipe, type_, random)
+
+
+def _drawn(recipe: InputRecipe, type_: TensorType, random: np.random.Generator) -> Array:
     value = _number(recipe.value, type_.dtype)
     values: Array
     if recipe.fill == "constant":
@@ -135,8 +141,7 @@ def _filled(recipe: InputRecipe, type_: TensorType, random: np.random.Generator)
         values[edit.start : edit.stop : edit.step] = _number(edit.value, type_.dtype)
     if not (type_.dtype.is_float or type_.dtype is Dtype.BOOL):
         values = _whole(values, type_.dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype(type_.dtype.numpy).reshape(type_.shape)
+    return values.astype(type_.dtype.numpy).reshape(type_.shape)
 
 
 def _number(text: str, dtype: Dtype) -> float:
@@ -146,6 +151,11 @@ def _number(text: str, dtype: Dtype) -> float:
         raise InputError(f"expected a number, nan, inf or -inf in a recipe, found {text!r}.") from e
     if not (dtype.is_float or np.isfinite(value)):
         raise InputError(f"expected a finite number for {dtype.short}, found {text!r}.")
+    if np.isinf(value) and "inf" not in text.lower():
+        raise InputError(
+            f"expected a number below 1.8e308, or inf, in a recipe, found {text!r}: it is larger "
+            "than float64 holds."
+        )
     return value
 
 

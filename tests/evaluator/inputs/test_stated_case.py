@@ -43,6 +43,8 @@ def test_a_recipe_makes_the_same_inputs_again_whatever_the_secret() -> None:
     [
         (_recipe(), GRAPH, "expected 1 inputs in a recipe, found 0"),
         (_recipe(InputRecipe(value="much")), GRAPH, "expected a number"),
+        (_recipe(InputRecipe(value="1e400")), GRAPH, "larger than float64 holds"),
+        (_recipe(InputRecipe(fill="range", value="-1e400")), GRAPH, "larger than float64 holds"),
         (
             _recipe(InputRecipe(), InputRecipe(fill="constant", value="5")),
             TAKE,
@@ -61,6 +63,14 @@ def test_a_recipe_makes_the_same_inputs_again_whatever_the_secret() -> None:
 def test_what_no_caller_may_pass_is_refused(recipe: Recipe, graph: object, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         StatedCase.of(graph, recipe)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fill", ["normal", "uniform", "constant", "range"])
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e308", "-1e39"])
+def test_what_is_too_large_is_infinite_without_a_warning(value: str, fill: str) -> None:
+    recipe = _recipe(InputRecipe.model_validate({"fill": fill, "value": value}))
+    (made,) = recipe.arrays(GRAPH)
+    assert not np.isfinite(made).all()
 
 
 def test_a_caught_case_gives_its_inputs_again_from_json() -> None:
