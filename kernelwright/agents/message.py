@@ -217,6 +217,8 @@ class TimedReply:
     cost: Cost
     latency_s: float
     call_id: str
+    stands_in: str = ""
+    """Why another model, which was asked before, gave nothing; empty for the first choice."""
 
 
 @dataclass(frozen=True)
@@ -245,6 +247,8 @@ class Answer(Generic[Shape]):
     latency_s: float
     calls: tuple[str, ...]
     """Ids of the ledger's calls that produced it."""
+    stands_in: str = ""
+    """Why another model, which was asked before, gave nothing; empty for the first choice."""
 
 
 Acceptance = Callable[[Shape], str]

@@ -101,6 +101,8 @@ class ModelRemarked(Record):
     """A model refused, was away or gave nothing usable; the search goes on."""
 
     sentence: str
+    is_handover: bool = False
+    """True where another model answered instead."""
 
 
 class TaskEnded(Record):

@@ -20,6 +20,7 @@ from kernelwright.service.option import ChipOption, JsonOption, LimitOption, Sto
 from kernelwright.service.printable import printable
 
 if TYPE_CHECKING:
+    from kernelwright.agents.session.transcript import Transcript
     from kernelwright.store import KernelStore
 
 _SHAPE = re.compile(r"(?=.*\d)[\w\s,\[\]]+")
@@ -101,6 +102,9 @@ def show(
             help="Print what models said about its task, or in a campaign, and what tools did.",
         ),
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --conversation, print long texts whole.")
+    ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -111,7 +115,7 @@ def show(
 
     with KernelStore(store, must_exist=True) as opened:
         if conversation:
-            _print_conversations(opened, candidate, as_json=json)
+            _print_conversations(opened, candidate, as_json=json, full=full)
             return
         detail = opened.show(candidate)
         spent = opened.dialogue.spending().get(detail.candidate.task.id)
@@ -127,14 +131,15 @@ def show(
         print_candidate(console(), detail, gain, spent)
 
 
-def _print_conversations(store: "KernelStore", prefix: str, *, as_json: bool) -> None:
+def _print_conversations(store: "KernelStore", prefix: str, *, as_json: bool, full: bool) -> None:
     """Print those about a candidate's task; of one without a candidate, by its campaign.
 
     Raises:
         InputError: neither a candidate's id nor a campaign's begins with `prefix`.
     """
-    from kernelwright.agents.session.transcript import transcript_lines
+    from kernelwright.agents.session.transcript_text import transcript_lines
     from kernelwright.campaign.history.ledger import conversations_about, conversations_in
+    from kernelwright.service.view.wrapping import wrapped
     from kernelwright.store import CandidateDetail
 
     found = store.candidate_or_campaign(prefix)
@@ -149,15 +154,26 @@ def _print_conversations(store: "KernelStore", prefix: str, *, as_json: bool) ->
         print_json(held)
     else:
         lines = list[str]()
-        for task, talks in groupby(held, key=lambda talk: talk.purpose.task):
-            if held[0].purpose.task != held[-1].purpose.task:
-                summary = store.browse.task(task)
-                lines += [f"# {summary.name} {summary.shapes}", ""]
-            lines += [line for talk in talks for line in (*transcript_lines(talk), "")]
+        for key, talks in groupby(held, key=_subject):
+            if len({_subject(talk) for talk in held}) > 1:
+                lines += [f"# {_name(store, key)}", ""]
+            lines += [line for talk in talks for line in (*transcript_lines(talk, full=full), "")]
         none = f"No model held a conversation about {about}: search with --model to have one."
-        typer.echo(printable("\n".join(lines) or none))
+        typer.echo(wrapped("\n".join(lines) or none, console().width))
     if not held:
         raise typer.Exit(FAILED)
+
+
+def _subject(talk: "Transcript") -> str:
+    """Return the task that was talked about; nothing for how functions are cut."""
+    return "" if talk.purpose.role == "planner" else talk.purpose.task
+
+
+def _name(store: "KernelStore", task: str) -> str:
+    if not task:
+        return "planning"
+    summary = store.browse.task(task)
+    return f"{summary.name} {summary.shapes}"
 
 
 def history(

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.reply.task_signature import Interface
-from kernelwright.agents.session.transcript import transcript_lines
+from kernelwright.agents.session.transcript_text import transcript_lines
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
 from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import RunSettings

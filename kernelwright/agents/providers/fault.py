@@ -100,6 +100,8 @@ _OVERFLOW_WORDS = (
 )
 
 
+ANOTHER = "; try another model"
+"""The advice where nothing else helps."""
 CUT_SHORT = "the stream ended in the middle of the reply"
 EMPTY = "the reply is empty"
 
@@ -183,7 +185,7 @@ def sentence(model: str, fault: Fault) -> str:
                 f"account of {variable} allows."
             )
         case FaultKind.REFUSED_PROMPT:
-            return f"{model} refused ({said}); try another model."
+            return f"{model} refused ({said}){ANOTHER}."
         case FaultKind.UNKNOWN_MODEL:
             return (
                 f"{model} is not a model that the server knows ({said}); check the name, "

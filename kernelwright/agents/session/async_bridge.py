@@ -22,21 +22,27 @@ from kernelwright.agents.providers.fault import OutageError, ReplyError
 
 Remark = Callable[[str], None]
 """Takes a sentence for a person: why a conversation brought nothing."""
+OnStandIn = Callable[[Purpose, str, str], None]
+"""Takes what a model was asked for, who answered instead, and why."""
 
 
-def silently(sentence: str) -> None:
+def silently(*told: object) -> None:
     """Tell nobody."""
 
 
 class AsyncBridge:
     """Runs a `ChatModel` on a thread of its own; safe to use from any thread.
 
-    Whoever asks goes on without a model that refuses or is away; `remark` tells people of it.
+    Whoever asks goes on without a model that refuses or is away; `remark` tells people of it, and
+    `on_stand_in` where another one answers.
     """
 
-    def __init__(self, model: ChatModel, remark: Remark = silently) -> None:
+    def __init__(
+        self, model: ChatModel, remark: Remark = silently, on_stand_in: OnStandIn = silently
+    ) -> None:
         self._model = model
         self._remark = remark
+        self._on_stand_in = on_stand_in
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="kernelwright-models", daemon=True
@@ -73,19 +79,25 @@ class AsyncBridge:
     ) -> Answer[Shape]:
         """Hold a conversation to its end; see `ChatModel.ask`."""
         try:
-            return self.submit(prompt, shape, purpose, accept).result()
+            answer = self.submit(prompt, shape, purpose, accept).result()
         except (ReplyError, OutageError) as e:
             self._remark(str(e))
             raise
+        if answer.stands_in:
+            self._on_stand_in(purpose, answer.model, answer.stands_in)
+        return answer
 
     def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
         """Return a conversation's next turn; see `ChatModel.turn`."""
         speaking = self._model.turn(prompt, purpose)
         try:
-            return asyncio.run_coroutine_threadsafe(speaking, self._loop).result()
+            timed = asyncio.run_coroutine_threadsafe(speaking, self._loop).result()
         except (ReplyError, OutageError) as e:
             self._remark(str(e))
             raise
+        if timed.stands_in:
+            self._on_stand_in(purpose, timed.reply.model, timed.stands_in)
+        return timed
 
     def spent(self, task: str) -> Spent:
         """Return what all replies about a task took so far; see `ChatModel.spent`."""

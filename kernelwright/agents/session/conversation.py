@@ -3,7 +3,8 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -19,7 +20,7 @@ from kernelwright.agents.message import (
     TimedReply,
     Turn,
 )
-from kernelwright.agents.providers.fault import OutageError, ReplyError
+from kernelwright.agents.providers.fault import ANOTHER, OutageError, ReplyError
 from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.errors import BudgetError, ModelError
 
@@ -38,9 +39,16 @@ class Exchange(Protocol):
         """Return every `provider:model` that it speaks for: of a replay, all that were recorded."""
 
     async def reply(
-        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+        self,
+        prompt: Prompt,
+        shape: type[BaseModel] | None,
+        purpose: Purpose,
+        *,
+        stands_in: str = "",
     ) -> TimedReply:
         """Return one complete reply, valid or not; without a shape, one that may call tools.
+
+        `stands_in` says why a model that was asked before gave nothing.
 
         Raises:
             ModelError: there will be none, whatever is tried.
@@ -52,6 +60,16 @@ class Exchange(Protocol):
 
     async def close(self) -> None:
         """Release connections."""
+
+
+@dataclass(frozen=True)
+class _Question(Generic[Shape]):
+    """What has to be answered with a record."""
+
+    prompt: Prompt
+    shape: type[Shape]
+    purpose: Purpose
+    accept: Acceptance[Shape] | None
 
 
 class Conversations:
@@ -83,7 +101,9 @@ class Conversations:
     ) -> Answer[Shape]:
         """Hold one conversation; see `ChatModel.ask`."""
         return await self._first(
-            lambda exchange: self._converse(exchange, prompt, shape, purpose, accept),
+            lambda exchange, why: self._converse(
+                exchange, _Question(prompt, shape, purpose, accept), why
+            ),
             purpose.model,
             gave_up=set(),
         )
@@ -91,7 +111,7 @@ class Conversations:
     async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
         """Return the next turn of a conversation with tools; see `ChatModel.turn`."""
         return await self._first(
-            lambda exchange: self._next_turn(exchange, prompt, purpose),
+            lambda exchange, why: self._next_turn(exchange, prompt, purpose, why),
             purpose.model,
             gave_up=self._gave_up[purpose],
         )
@@ -102,7 +122,7 @@ class Conversations:
         return max(records, key=len)
 
     async def _first(
-        self, ask: Callable[[Exchange], Awaitable[_Result]], model: str, *, gave_up: set[str]
+        self, ask: Callable[[Exchange, str], Awaitable[_Result]], model: str, *, gave_up: set[str]
     ) -> _Result:
         """Return what the first exchange gives that gives anything; `model` is asked before all.
 
@@ -118,7 +138,7 @@ class Conversations:
         async with self._slots:
             for exchange in exchanges:
                 try:
-                    return await ask(exchange)
+                    return await ask(exchange, "; ".join(map(_reason, failures)))
                 except (ModelError, BudgetError) as e:
                     failures.append(e)
                     if isinstance(e, ReplyError):
@@ -135,28 +155,25 @@ class Conversations:
         for exchange in self._exchanges:
             await exchange.close()
 
-    async def _next_turn(self, exchange: Exchange, prompt: Prompt, purpose: Purpose) -> TimedReply:
-        timed = await self._reply(exchange, prompt, None, purpose)
+    async def _next_turn(
+        self, exchange: Exchange, prompt: Prompt, purpose: Purpose, stands_in: str
+    ) -> TimedReply:
+        timed = await self._reply(exchange, prompt, None, purpose, stands_in)
         _check_refusal(exchange, timed.reply)
-        return timed
+        return replace(timed, stands_in=stands_in)
 
     async def _converse(
-        self,
-        exchange: Exchange,
-        prompt: Prompt,
-        shape: type[Shape],
-        purpose: Purpose,
-        accept: Acceptance[Shape] | None,
+        self, exchange: Exchange, question: "_Question[Shape]", stands_in: str
     ) -> Answer[Shape]:
         """Ask, and once more with what was wrong when the reply cannot be used."""
         taken: list[TimedReply] = []
-        problem = ""
+        prompt, shape, problem = question.prompt, question.shape, ""
         for _ in range(2):
-            taken.append(await self._reply(exchange, prompt, shape, purpose))
+            taken.append(await self._reply(exchange, prompt, shape, question.purpose, stands_in))
             reply = taken[-1].reply
             _check_refusal(exchange, reply)
             try:
-                record = parse(reply.text, shape, accept)
+                record = parse(reply.text, shape, question.accept)
             except InvalidReplyError as e:
                 problem = str(e)
                 prompt = prompt.answered(reply.text, correction(reply, problem, shape))
@@ -167,19 +184,29 @@ class Conversations:
                 cost=sum((t.cost for t in taken), Cost()),
                 latency_s=sum(t.latency_s for t in taken),
                 calls=tuple(t.call_id for t in taken),
+                stands_in=stands_in,
             )
         raise ReplyError(
-            f"{exchange.name} gave no usable reply, asked twice ({_brief(problem)}); "
-            "try another model."
+            f"{exchange.name} gave no usable reply, asked twice ({_brief(problem)}){ANOTHER}."
         )
 
     async def _reply(
-        self, exchange: Exchange, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+        self,
+        exchange: Exchange,
+        prompt: Prompt,
+        shape: type[BaseModel] | None,
+        purpose: Purpose,
+        stands_in: str,
     ) -> TimedReply:
         """Return a reply, counted whatever becomes of it."""
-        timed = await exchange.reply(prompt, shape, purpose)
+        timed = await exchange.reply(prompt, shape, purpose, stands_in=stands_in)
         self._spent[purpose.task] = self.spent(purpose.task).plus(timed)
         return timed
+
+
+def _reason(failure: ModelError | BudgetError) -> str:
+    """Return what a model failed with, without the advice that another one makes needless."""
+    return str(failure).rstrip(".").removesuffix(ANOTHER)
 
 
 def _permanence(failure: ModelError | BudgetError) -> int:
@@ -188,7 +215,7 @@ def _permanence(failure: ModelError | BudgetError) -> int:
 
 def _check_refusal(exchange: Exchange, reply: Reply) -> None:
     if reply.stop == "refused":
-        raise ReplyError(f"{exchange.name} refused ({_brief(reply.text)}); try another model.")
+        raise ReplyError(f"{exchange.name} refused ({_brief(reply.text)}){ANOTHER}.")
 
 
 def correction(reply: Reply, problem: str, shape: type[BaseModel]) -> str:

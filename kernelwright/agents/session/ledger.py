@@ -24,6 +24,8 @@ class Call(Record):
     """Name of the record that the reply has to be; empty in a conversation with tools."""
     worst: Cost
     """What it may cost at most; counted when the outcome is never learnt."""
+    stands_in: str = ""
+    """Why another model, which was asked before, gave nothing; empty for the first choice."""
 
 
 class Outcome(Record):
@@ -110,7 +112,10 @@ class RecordedCall(Record):
 
 
 def turns_of(calls: Iterable[RecordedCall], purpose: Purpose) -> tuple[Turn, ...]:
-    """Return the longest history that calls for a purpose were sent with, and the last reply."""
+    """Return the longest history that calls for a purpose were sent with, and the last reply.
+
+    Of several replies to one request the last counts: another model answered it.
+    """
     longest: tuple[Turn, ...] = ()
     for recorded in calls:
         if recorded.call.purpose != purpose:
@@ -118,7 +123,7 @@ def turns_of(calls: Iterable[RecordedCall], purpose: Purpose) -> tuple[Turn, ...
         turns = recorded.call.prompt.turns
         if recorded.has_reply:
             turns = (*turns, recorded.reply.turn)
-        longest = max(longest, turns, key=len)
+        longest = turns if len(turns) >= len(longest) else longest
     return longest
 
 

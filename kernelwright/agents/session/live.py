@@ -138,7 +138,12 @@ class LiveExchange:
         return self.recollection.turns(purpose)
 
     async def reply(
-        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+        self,
+        prompt: Prompt,
+        shape: type[BaseModel] | None,
+        purpose: Purpose,
+        *,
+        stands_in: str = "",
     ) -> TimedReply:
         """Return the recorded reply to this request, else a fresh one."""
         digest = request_hash(prompt, shape)
@@ -155,6 +160,7 @@ class LiveExchange:
             prompt=prompt,
             shape="" if shape is None else shape.__name__,
             worst=Cost(),
+            stands_in=stands_in,
         )
         try:
             return await self._retried(call, asked)

@@ -53,7 +53,12 @@ class ReplayExchange:
         return turns_of(known, known[0].call.purpose) if known else ()
 
     async def reply(
-        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+        self,
+        prompt: Prompt,
+        shape: type[BaseModel] | None,
+        purpose: Purpose,
+        *,
+        stands_in: str = "",
     ) -> TimedReply:
         """Return a recorded reply; record it again, at no cost."""
         digest = request_hash(prompt, shape)
@@ -71,6 +76,7 @@ class ReplayExchange:
             prompt=prompt,
             shape="" if shape is None else shape.__name__,
             worst=Cost(),
+            stands_in=stands_in or recorded.call.stands_in,
         )
         reply = recorded.reply
         self._ledger.begin(call)

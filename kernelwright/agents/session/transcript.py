@@ -1,16 +1,15 @@
-"""Conversations as they were held, from the ledger's calls, and as people read them."""
+"""Conversations as they were held, from the ledger's calls."""
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pydantic import Field
 
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.message import Prompt, Purpose, ToolCall, Turn, Usage
 from kernelwright.agents.session.ledger import RecordedCall, turns_of
 from kernelwright.agents.session.parse import tool_calls_in, without_calls
 from kernelwright.metal.diagnostic import Record
-from kernelwright.plural import counted
-
-_BODIES = ("source", "header")
 
 
 class Ending(Record):
@@ -29,12 +28,21 @@ class Ending(Record):
     """True where it does not in this search, which has left the task."""
 
 
+class Handover(Record):
+    """Another model goes on with a conversation, and why."""
+
+    turn: int
+    """The first that it said, from 0."""
+    model: str
+    reason: str
+
+
 class Transcript(Record):
-    """One conversation with tools, from its opening to its last turn."""
+    """One conversation with tools, or one question, from its opening to its last turn."""
 
     purpose: Purpose
     number: int
-    """Its place among the conversations about the task, from 1."""
+    """Its place among the conversations about the task, from 1; 0 for a question."""
     model: str
     """Who answered, in turn, where one stepped in for another."""
     opening: Prompt
@@ -44,6 +52,9 @@ class Transcript(Record):
     known: Cost
     cost: Cost
     """At most: a call whose reply never came whole counts at its worst, as caps count it."""
+    handovers: tuple[Handover, ...] = ()
+    lost: Mapping[str, int] = Field(default_factory=dict)
+    """How many calls brought no reply, by what they brought instead."""
     ended: str = ""
     """Why it went on no more; empty where that is not known, as after a kill."""
 
@@ -57,62 +68,28 @@ class Transcript(Record):
 def transcripts(
     calls: Iterable[RecordedCall], endings: Iterable[Ending] = (), before: int = 0
 ) -> tuple[Transcript, ...]:
-    """Return the conversations that calls belong to, in the order in which they began.
+    """Return the conversations and questions that calls belong to, as they began.
 
-    They are numbered from one above `before`, how many there were about the task before them.
+    Conversations are numbered from one above `before`, how many there were about the task before.
     A later run that did not begin as an earlier one did holds a conversation of its own. Of several
     endings of one conversation the last counts: it may have gone on after an outage.
     """
     found: dict[tuple[Purpose, str], list[RecordedCall]] = {}
     for recorded in calls:
-        if recorded.call.purpose.conversation:
-            key = recorded.call.purpose, _beginning(recorded.call.prompt)
-            found.setdefault(key, []).append(recorded)
+        key = recorded.call.purpose, _beginning(recorded.call.prompt)
+        found.setdefault(key, []).append(recorded)
     latest = {key[0]: key for key in found}
     ended = {latest.get(ending.purpose): ending for ending in endings}
-    return tuple(
-        _transcript(number, held, ended.get(key))
-        for number, (key, held) in enumerate(found.items(), start=before + 1)
-    )
+    talks: list[Transcript] = []
+    for key, held in found.items():
+        is_question = not key[0].conversation
+        before += not is_question
+        talks.append(_transcript(0 if is_question else before, held, ended.get(key)))
+    return tuple(talks)
 
 
 def _beginning(prompt: Prompt) -> str:
     return "\n\n".join((prompt.system, prompt.context, prompt.request))
-
-
-def transcript_lines(transcript: Transcript) -> Iterator[str]:
-    """Yield a conversation as a reader wants it: who said what, tools and their answers."""
-    usage, cost = transcript.usage, transcript.cost
-    name = f"Conversation {transcript.number} with {transcript.model}"
-    thinking = f"{usage.reasoning_tokens:,} of them thinking"
-    if not usage.reasoning_tokens and any(turn.reasoning for turn in transcript.turns):
-        thinking = "the server does not say how many of them thinking"
-    if cost.calls:
-        yield (
-            f"{name}: {counted(cost.calls, 'call')}, {_money(transcript)}; "
-            f"{usage.prompt_tokens:,} tokens read ({transcript.cached_share:.0%} of them "
-            f"from the cache), {usage.output_tokens:,} written ({thinking})"
-            f"{_lost(cost.tokens - usage.total_tokens)}"
-        )
-    else:
-        yield f"{name}, replayed from the record at no cost"
-    yield f"It opens with {transcript.opening.opening_bytes:,} bytes, which end:"
-    yield from _indented(transcript.opening.request)
-    for turn in transcript.turns:
-        yield ""
-        yield from _turn_lines(turn)
-    if transcript.ended:
-        yield ""
-        yield f"The conversation ended: {transcript.ended.rstrip('.')}."
-
-
-def _money(transcript: Transcript) -> str:
-    known, most = f"${transcript.known.dollars:.4f}", f"${transcript.cost.dollars:.4f}"
-    return known if known == most else f"{known}, at most {most}"
-
-
-def _lost(tokens: int) -> str:
-    return f"; up to {tokens:,} more in replies that never came whole" if tokens > 0 else ""
 
 
 def _transcript(number: int, calls: list[RecordedCall], ending: Ending | None) -> Transcript:
@@ -131,17 +108,34 @@ def _transcript(number: int, calls: list[RecordedCall], ending: Ending | None) -
         ending = None
     if ending is not None and ending.unread is not None and len(turns) < ending.turns:
         turns = (*turns, ending.unread)
+    # Nobody notes the end of a question: it is over, or its last try failed.
+    unanswered = "" if number else _fault(calls[-1])
     return Transcript(
         purpose=purpose,
         number=number,
         model=", then ".join(_models(calls)),
         opening=calls[0].call.prompt.model_copy(update={"turns": ()}),
-        turns=tuple(map(_told_apart, turns)),
+        turns=tuple(_told_apart(turn) if number else _answered(turn) for turn in turns),
         usage=total,
         known=sum((recorded.cost for recorded in calls if recorded.bill_is_known), Cost()),
         cost=sum((recorded.cost for recorded in calls), Cost()),
-        ended="" if ending is None else ending.reason,
+        handovers=tuple(_handovers(calls)),
+        lost=Counter(fault.partition(":")[0] for fault in map(_fault, calls) if fault),
+        ended=ending.reason if ending is not None else unanswered,
     )
+
+
+def _fault(recorded: RecordedCall) -> str:
+    return recorded.outcome.fault if recorded.outcome is not None else ""
+
+
+def _handovers(calls: Sequence[RecordedCall]) -> Iterator[Handover]:
+    model = ""
+    for recorded in calls:
+        if recorded.has_reply and recorded.call.stands_in and recorded.call.model != model:
+            turn = len(recorded.call.prompt.turns)
+            yield Handover(turn=turn, model=recorded.call.model, reason=recorded.call.stands_in)
+        model = recorded.call.model if recorded.has_reply else model
 
 
 def _told_apart(turn: Turn) -> Turn:
@@ -155,46 +149,15 @@ def _told_apart(turn: Turn) -> Turn:
     return turn.model_copy(update={"text": rest, "results": turn.told, "told": ()})
 
 
+def _answered(turn: Turn) -> Turn:
+    """Return the answer to a question, which is a record, as if it were a call."""
+    if turn.speaker == "user" or not turn.text.lstrip().startswith("{"):
+        return turn
+    answer = ToolCall(id="answer", name="answer", arguments=turn.text)
+    return turn.model_copy(update={"text": "", "calls": (answer,)})
+
+
 def _models(calls: Sequence[RecordedCall]) -> Iterable[str]:
     """Return those who answered, else the one that was asked first."""
     answered = dict.fromkeys(recorded.call.model for recorded in calls if recorded.has_reply)
     return answered or (calls[0].call.model,)
-
-
-def _turn_lines(turn: Turn) -> Iterator[str]:
-    yield "model:" if turn.speaker == "assistant" else "kernelwright:"
-    if turn.reasoning:
-        yield from _indented(f"(thinks) {turn.reasoning}")
-    for result in turn.results:
-        yield from _indented(f"{'✗' if result.is_error else '✓'} {result.text}")
-    if turn.text:
-        yield from _indented(turn.text)
-    for call in turn.calls:
-        yield from _call_lines(call)
-
-
-def _call_lines(call: ToolCall) -> Iterator[str]:
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        yield from _indented(f"→ {call.name}, unreadable: {call.arguments[:400]}")
-        return
-    program = arguments.get("program") if isinstance(arguments, dict) else None
-    if not isinstance(program, dict):
-        yield from _indented(f"→ {call.name} {_readable(arguments)}")
-        return
-    yield from _indented(f"→ {call.name}: {program.get('idea', '')}")
-    for kernel in program.get("kernels") or ():
-        launch = {key: value for key, value in kernel.items() if key not in _BODIES}
-        yield from _indented(json.dumps(launch), 4)
-        for body in _BODIES:
-            yield from _indented(str(kernel.get(body) or ""), 6)
-
-
-def _readable(arguments: object) -> str:
-    return json.dumps(arguments, ensure_ascii=False).replace("\\n", "\n")
-
-
-def _indented(text: str, by: int = 2) -> Iterator[str]:
-    for line in text.splitlines():
-        yield " " * by + line

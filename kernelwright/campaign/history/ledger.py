@@ -134,24 +134,29 @@ def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, .
 
 
 def conversations_in(store: KernelStore, prefix: str) -> tuple[Transcript, ...]:
-    """Return every conversation of a campaign, task by task, numbered among those about its task.
+    """Return every conversation and question of a campaign: of planning, then task by task.
+
+    Conversations are numbered among those about their task.
 
     Raises:
         InputError: no campaign's id, or more than one, begins with `prefix`.
     """
     campaign = store.campaign(prefix)
     runs = store.runs(campaign.root_id)
-    calls = (recorded.call for run in runs for recorded in store.dialogue.calls(run.id))
-    tasks = dict.fromkeys(call.task_id for call in calls if call.task_id)
+    calls = [recorded for run in runs for recorded in store.dialogue.calls(run.id)]
+    planning = transcripts(read_calls(c for c in calls if not c.call.task_id))
+    tasks = dict.fromkeys(c.call.task_id for c in calls if c.call.task_id)
     own = shown_id(campaign)
-    return tuple(talk for task in tasks for talk in _by_campaign(store, task).get(own, ()))
+    about = (talk for task in tasks for talk in _by_campaign(store, task).get(own, ()))
+    return (*planning, *about)
 
 
 def conversations_before(store: KernelStore, task_id: str, campaign_id: str) -> int:
     """Count the conversations about a task in campaigns that asked before this one did."""
     own = shown_id(store.campaign(campaign_id))
     held = _by_campaign(store, task_id)
-    return sum(len(held[campaign]) for campaign in takewhile(lambda id_: id_ != own, held))
+    earlier = takewhile(lambda id_: id_ != own, held)
+    return sum(talk.number > 0 for campaign in earlier for talk in held[campaign])
 
 
 def _by_campaign(store: KernelStore, task_id: str) -> dict[str, tuple[Transcript, ...]]:
@@ -170,7 +175,7 @@ def _by_campaign(store: KernelStore, task_id: str) -> dict[str, tuple[Transcript
         calls = [recorded for run in runs for recorded in by_run[run]]
         found = transcripts(read_calls(calls), endings, before)
         held[campaign] = found
-        before += len(found)
+        before += sum(talk.number > 0 for talk in found)
     return held
 
 

@@ -118,6 +118,7 @@ class _ModelTeamFactory:
         self._campaign_id = ""
         self._said: set[str] = set()
         self._ended: set[Purpose] = set()
+        self._standing_in: set[tuple[Purpose, str]] = set()
         self._before: dict[str, int] = {}
         """How many conversations about a task earlier campaigns held."""
         self._saying = threading.Lock()
@@ -143,7 +144,7 @@ class _ModelTeamFactory:
             rewire=self._rewire,
         )
         assert model is not None
-        self._board = board = AsyncBridge(model, self._remark)
+        self._board = board = AsyncBridge(model, self._remark, self._note_stand_in)
         offline, strategies = offline_team(), dict[str, str]()
         options = self._spec.team
         planner, repairer = offline.planner, offline.repairer
@@ -193,15 +194,35 @@ class _ModelTeamFactory:
             return ""
         return cap_reached(counted(most, "evaluation"))
 
-    def _remark(self, sentence: str) -> None:
+    def _remark(self, sentence: str, *, is_handover: bool = False) -> None:
         """Tell people and the campaign's log, once; called from the threads that ask."""
         with self._saying:
             if sentence in self._said:
                 return
             self._said.add(sentence)
-            event = ModelRemarked(sentence=sentence)
+            event = ModelRemarked(sentence=sentence, is_handover=is_handover)
             self._store.log(self._campaign_id, ModelRemarked.__name__, event.model_dump_json())
             self._listen(event)
+
+    def _note_stand_in(self, purpose: Purpose, model: str, reason: str) -> None:
+        """Tell once who answers instead of a model that gave nothing, and why."""
+        with self._saying:
+            is_told = (purpose, model) in self._standing_in
+            self._standing_in.add((purpose, model))
+        if is_told:
+            return
+        where = f"conversation {self._number(purpose)}" if purpose.conversation else purpose.role
+        self._remark(
+            f"{self._name(purpose)}, {where}: {model} answers instead, because {_brief(reason)}.",
+            is_handover=True,
+        )
+
+    def _name(self, purpose: Purpose) -> str:
+        """Return the name of a task, or that of the function that is planned."""
+        if purpose.role == "planner":
+            return "planning"
+        name: str = self._store.browse.task(purpose.task).name
+        return name
 
     def _note_end(self, ending: Ending) -> None:
         """Write down why a conversation is over, and tell people once, whatever the reason."""
@@ -214,10 +235,7 @@ class _ModelTeamFactory:
             is_told = ending.purpose in self._ended
             self._ended.add(ending.purpose)
         if not is_told:
-            name = self._store.browse.task(ending.purpose.task).name
-            reason = " ".join(ending.reason.split()).rstrip(".")
-            if len(reason) > _LONGEST_REASON:
-                reason = f"{reason[:_LONGEST_REASON].rstrip()} …"
+            name, reason = self._name(ending.purpose), _brief(ending.reason)
             number = self._number(ending.purpose)
             model = ending.model or str(self._models[0])
             self._remark(f"{name}: conversation {number} with {model} ended: {reason}.")
@@ -234,3 +252,9 @@ class _ModelTeamFactory:
             self._bandit.close()
         if self._board is not None:
             self._board.close()
+
+
+def _brief(reason: str) -> str:
+    """Return a reason in a line, cut where it is long."""
+    line = " ".join(reason.split()).rstrip(".")
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON].rstrip()} …"

@@ -329,7 +329,12 @@ class Crowded:
         self.most = 0
 
     async def reply(
-        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+        self,
+        prompt: Prompt,
+        shape: type[BaseModel] | None,
+        purpose: Purpose,
+        *,
+        stands_in: str = "",
     ) -> TimedReply:
         self.present += 1
         self.most = max(self.most, self.present)
@@ -362,7 +367,12 @@ class Reluctant(Crowded):
         self.asked, self._refuses = 0, refuses
 
     async def reply(
-        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+        self,
+        prompt: Prompt,
+        shape: type[BaseModel] | None,
+        purpose: Purpose,
+        *,
+        stands_in: str = "",
     ) -> TimedReply:
         self.asked += 1
         timed = await super().reply(prompt, shape, purpose)

@@ -17,7 +17,8 @@ from kernelwright.agents.roles.coder import CoderOptions, ModelCoder
 from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.session import AsyncBridge, MemoryLedger, RecordedCall
 from kernelwright.agents.session.tools.caps import ToolCaps
-from kernelwright.agents.session.transcript import Ending, transcript_lines, transcripts
+from kernelwright.agents.session.transcript import Ending, transcripts
+from kernelwright.agents.session.transcript_text import transcript_lines
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator import Status
 from tests.agents.loopback.bench import Bench
@@ -156,7 +157,7 @@ def test_what_a_conversation_cost_is_what_is_known_and_what_it_is_at_most(
 ) -> None:
     _, plain = held(wire, judge, DONE)
     _, text = held(wire, judge, Misbehaviour("half"), DONE)
-    calls = r"(\d calls?)"
+    calls = r"(\d calls?)(?: \(1 × dropped\))?"
     pattern = (
         rf"[^:]*:\S+: {calls}, (\$\d\.\d{{4}})(, at most \$\d\.\d{{4}})?; ([\d,]+) tokens read"
     )
@@ -172,7 +173,7 @@ def test_what_a_conversation_cost_is_what_is_known_and_what_it_is_at_most(
 
 def test_what_an_empty_reply_cost_is_known(wire: str, judge: Shared) -> None:
     _, text = held(wire, judge, Said("", output_tokens=700), DONE)
-    assert re.match(r"[^:]*:\S+: 2 calls, \$\d\.\d{4}; [\d,]+ tokens read", text)
+    assert re.match(r"[^:]*:\S+: 2 calls \(1 × empty reply\), \$\d\.\d{4}; [\d,]+ tokens", text)
     assert "at most" not in text
     assert "never came whole" not in text
 

@@ -9,7 +9,8 @@ from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.coder import ModelCoder
 from kernelwright.agents.session import AsyncBridge
 from kernelwright.agents.session.parse import tool_calls_in
-from kernelwright.agents.session.transcript import transcript_lines, transcripts
+from kernelwright.agents.session.transcript import transcripts
+from kernelwright.agents.session.transcript_text import transcript_lines
 from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
 from tests.agents.loopback.partner import Partner

@@ -26,7 +26,8 @@ from kernelwright.agents.session import (
 from kernelwright.agents.session.spec import price_of
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.toolbox import Toolbox
-from kernelwright.agents.session.transcript import transcript_lines, transcripts
+from kernelwright.agents.session.transcript import transcripts
+from kernelwright.agents.session.transcript_text import transcript_lines
 from kernelwright.errors import BudgetError, DeviceError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task

@@ -8,7 +8,7 @@ import pytest
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.message import Prompt, Purpose, Turn
 from kernelwright.agents.session.ledger import Call, Outcome
-from kernelwright.agents.session.transcript import transcript_lines
+from kernelwright.agents.session.transcript_text import transcript_lines
 from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay, conversations_about
 from kernelwright.errors import InputError
@@ -117,7 +117,8 @@ def test_where_no_model_was_asked_the_reason_is_told_and_what_to_do(
         }
     for named, said in shown.items():
         assert app(["show", named[:8], "--conversation", "--store", url], standalone_mode=False)
-        assert re.match(f"{said}search with --model", capsys.readouterr().out.lower())
+        printed = " ".join(capsys.readouterr().out.lower().split())
+        assert re.match(f"{said}search with --model", printed)
     with pytest.raises(InputError, match=r"no candidate or campaign .* begins with 'abcd'"):
         app(["show", "abcd", "--conversation", "--store", url], standalone_mode=False)
 

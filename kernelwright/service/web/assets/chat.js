@@ -6,7 +6,7 @@ import * as format from "./format.js";
 export function conversations(held) {
   if (!held.length) return empty("No model was asked about this task.");
   return held.map((talk) => el("section", { cls: "talk" },
-    el("h2", {}, `${talk.purpose.role} ${talk.number} · ${talk.model}`),
+    el("h2", {}, `${[talk.purpose.role, talk.number || ""].join(" ").trim()} · ${talk.model}`),
     el("p", { cls: "quiet" }, `${format.many(talk.cost.calls, "call")} · ${format.tokens(talk.known.tokens, talk.cost.tokens)} tokens · ${format.paid(talk.known.dollars, talk.cost.dollars)}`),
     el("details", { cls: "opening" }, el("summary", {}, "What the model is told first"), [["always", talk.opening.system], ["about the task", talk.opening.context]].map(([label, text]) => (text ? [el("h3", {}, label), el("pre", { tabindex: "0" }, text)] : null))),
     el("ol", { cls: "chat" }, said("user", [prose(talk.opening.request)]), talk.turns.map(turn))));
