@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.theme import Theme
 
-from kernelwright.service.printable import printable
+from kernelwright.printable import printable
 
 THEME = Theme(
     {

@@ -12,7 +12,7 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import PROFILES, find_profile
-from kernelwright.service.printable import printable_json
+from kernelwright.printable import printable_json
 
 StoreOption = Annotated[
     str | None,

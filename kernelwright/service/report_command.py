@@ -9,7 +9,7 @@ from rich.text import Text
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
 from kernelwright.service.output_file import write_output
-from kernelwright.service.printable import printable
+from kernelwright.printable import printable
 
 _MOST_CAMPAIGNS = 1000
 

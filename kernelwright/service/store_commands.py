@@ -17,7 +17,7 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import ChipOption, JsonOption, LimitOption, StoreOption, print_json
-from kernelwright.service.printable import printable
+from kernelwright.printable import printable
 
 if TYPE_CHECKING:
     from kernelwright.agents.session.transcript import Transcript

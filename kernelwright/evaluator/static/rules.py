@@ -91,6 +91,11 @@ def _characters(text: Text) -> Iterator[Diagnostic]:
             yield text.diagnose(token, "string", "a kernel has no use for strings; remove it.")
         elif token.kind is TokenKind.CHARACTER and not token.text.isascii():
             yield text.diagnose(token, "character", "a character is one of ASCII; remove it.")
+        elif token.kind is TokenKind.IDENTIFIER and not token.text.isascii():
+            # Letters of other scripts look like those of ASCII, and name something else.
+            found = next(c for c in token.text if not c.isascii())
+            message = f"the name {token.text[:60]!r} has {found!a}; names are of ASCII: rename it."
+            yield text.diagnose(token, "character", message)
 
 
 def _may_be_a_string(brackets: Brackets, place: int) -> bool:

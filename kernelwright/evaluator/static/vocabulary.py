@@ -6,6 +6,8 @@ Source: the Metal Shading Language Specification, version 4, and `mx.fast.metal_
 
 import re
 
+from kernelwright.printable import INVISIBLE
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -133,8 +135,8 @@ PUBLIC_MACROS = (
     )
 )
 """Metal's documented macros, and those that MLX puts before every kernel; all defined."""
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\u2028\u2029\ud800-\udfff]")
-"""What no text may hold: control characters, line ends that not all readers know, surrogates."""
+UNPRINTABLE = re.compile(f"[\x00-\x08\x0e-\x1f{INVISIBLE}]")
+"""What no text may hold: it would read as another than it is, or steer a terminal."""
 
 
 def is_internal(word: str) -> bool:

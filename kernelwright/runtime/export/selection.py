@@ -8,6 +8,8 @@ from keyword import iskeyword
 from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.gain import gain_of
+from kernelwright.evaluator.static.vocabulary import UNPRINTABLE
+from kernelwright.metal.kernel import Program
 from kernelwright.store import CandidateDetail
 
 WARNING = "NOT VERIFIED: no standing evaluation found this kernel correct."
@@ -47,8 +49,14 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
     """Admit a candidate to an export.
 
     Raises:
-        InputError: it is not verified, was revoked or fits no Mac, or the name is no identifier.
+        InputError: it is not verified, was revoked or fits no Mac, the name is no identifier, or
+            its source reads as another than it is.
     """
+    if (hidden := hidden_character(detail.program)) is not None:
+        raise InputError(
+            f"expected a source that reads as what it is, found {hidden!a} in it, which leaves no "
+            "mark where it stands; search its task again."
+        )
     function = name or _identifier(detail.candidate.task.name)
     check_name(function)
     evaluation = verdict_of(detail)
@@ -76,6 +84,13 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
             )
         is_verified = False
     return Selection(_as_called(detail), function, is_verified, is_revoked)
+
+
+def hidden_character(program: Program) -> str | None:
+    """Return a character of a program's sources that leaves no mark where it stands."""
+    texts = (text for kernel in program.kernels for text in (kernel.header, kernel.source))
+    found = (UNPRINTABLE.search(text) for text in texts)
+    return next((character[0] for character in found if character), None)
 
 
 def require_gain(detail: CandidateDetail) -> None:

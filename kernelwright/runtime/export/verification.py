@@ -2,6 +2,7 @@
 
 from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
 from kernelwright.evaluator.gain import gain_of
+from kernelwright.printable import printable
 from kernelwright.runtime.export.selection import Selection
 from kernelwright.store import CandidateDetail
 
@@ -46,7 +47,7 @@ def _identity(detail: CandidateDetail) -> str:
         f"Task `{detail.candidate.task.id}`  \n"
         f"Program `{detail.candidate.program_id}`  \n"
         f"Candidate `{detail.candidate.id}`, by {detail.candidate.author}: "
-        f"{detail.candidate.idea}\n"
+        f"{printable(detail.candidate.idea)}\n"
     )
 
 

@@ -149,7 +149,13 @@ def test_static_rules_are_linear_in_the_text(unit: str) -> None:
     assert long < 40 * short + 0.02
 
 
-@pytest.mark.parametrize("text", ["a\0b", "\ud800", "int \u2028 a;", "\x1b[2J"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a\0b", "\ud800", "int \u2028 a;", "\x1b[2J", "/* \u202e */", "// a\u200bb"),
+        *("// \U000e0041", "// \x9b1m", "int a\u3164 = 1;", "int pr\u0456me = 1;"),
+    ],
+)
 def test_what_is_no_character_of_a_text_is_refused_by_one_sentence(text: str) -> None:
     found = check_kernel(_kernel(text))
     assert [d.rule for d in found] == ["character"]

@@ -32,6 +32,25 @@ def test_a_revoked_kernel_is_refused(recorded: Recorder, format_name: FormatName
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
+def test_a_source_that_reads_as_another_is_refused_even_by_force(
+    recorded: Recorder, format_name: FormatName
+) -> None:
+    detail = recorded(X)
+    first, *others = detail.program.kernels
+    turned = first.model_copy(update={"source": f"/* \u202e */{first.source}"})
+    program = detail.program.model_copy(update={"kernels": (turned, *others)})
+    with pytest.raises(InputError, match=r"found '\\u202e' in it, which leaves no mark"):
+        export_as(format_name, [detail.model_copy(update={"program": program})], force=True)
+
+
+def test_nothing_hides_in_an_exported_idea(recorded: Recorder) -> None:
+    detail = recorded(X)
+    hiding = detail.candidate.model_copy(update={"idea": "rows\u202e\u200b"})
+    export = export_as("module", [detail.model_copy(update={"candidate": hiding})])
+    assert "\u202e" not in "".join(file.text for file in export.files)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_by_force_the_files_say_so(recorded: Recorder, format_name: FormatName) -> None:
     export = export_as(format_name, [_revoked(recorded(X))], force=True)
     assert not export.is_verified

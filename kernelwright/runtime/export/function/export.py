@@ -26,7 +26,12 @@ from kernelwright.runtime.export.function.verification_code import function_veri
 from kernelwright.runtime.export.huggingface import loading_line, repository_files
 from kernelwright.runtime.export.license_text import license_text
 from kernelwright.runtime.export.package import pyproject_text
-from kernelwright.runtime.export.selection import fits_metal, is_verified, verdict_of
+from kernelwright.runtime.export.selection import (
+    fits_metal,
+    hidden_character,
+    is_verified,
+    verdict_of,
+)
 from kernelwright.store import CandidateDetail
 
 Layout = Literal["module", "package", "huggingface", "patch"]
@@ -196,4 +201,6 @@ def _laid_out(
 def _may_leave(detail: CandidateDetail, *, force: bool) -> bool:
     evaluation = verdict_of(detail)
     beats_mlx = evaluation is not None and evaluation.beats_mlx
+    if hidden_character(detail.program) is not None:
+        return False
     return force or (is_verified(detail) and fits_metal(detail) and beats_mlx)

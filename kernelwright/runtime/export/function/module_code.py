@@ -10,6 +10,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import ValueId
 from kernelwright.ir.trace.interpret import constant_array
 from kernelwright.metal.kernel import Program
+from kernelwright.printable import printable
 from kernelwright.runtime.export.function import dispatch
 from kernelwright.runtime.export.function.arguments_code import target_source
 from kernelwright.runtime.export.function.carried_names import is_library
@@ -168,7 +169,7 @@ class FunctionModule:
             parts.append(
                 "\n" + kernel_source(detail.program, detail.candidate.program_id, f"_{number}")
             )
-            summary = textwrap.shorten(f"{detail.candidate.idea.rstrip('.')}.", 88)
+            summary = textwrap.shorten(f"{printable(detail.candidate.idea).rstrip('.')}.", 88)
             summary = summary.replace("\\", "/").replace('"""', "'''")
             parts.append("\n\n" + launch_source(detail.program, name, summary, f"_{number}"))
         parts.append(arithmetic_source(programs))

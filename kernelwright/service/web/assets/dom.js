@@ -5,11 +5,12 @@ const SVG = "http://www.w3.org/2000/svg";
 // What a link may begin with; everything else, such as javascript:, is left out.
 const LINKS = /^(#|\/|https:\/\/)/;
 
-// Control characters but tab and line feed, and marks that turn the direction of writing: a comment with them reads as code.
-const STEERING = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+// Control characters but tab and line feed, and characters that leave no mark, as printable.py lists them: a comment with them reads as code.
+const STEERING = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 
 function spelled(character) {
-  const code = character.charCodeAt(0).toString(16);
+  const code = character.codePointAt(0).toString(16);
+  if (code.length > 4) return `\\U${code.padStart(8, "0")}`;
   return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
 }
 
