@@ -12,8 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.service.console import THEME, SafeConsole
 from kernelwright.printable import _STEERING, printable, printable_json
+from kernelwright.service.console import THEME, SafeConsole
 
 ATTACKS = {
     "title": "\x1b]0;pwn\x07",
@@ -94,5 +94,7 @@ def test_the_page_spells_what_the_terminal_spells() -> None:
     on_page = re.compile(f"[{braced}]")
     # A page is made of characters, never of halves.
     codes = (*range(0xD800), *range(0xE000, 0x110000))
-    differ = [f"{c:x}" for c in codes if bool(on_page.match(chr(c))) != bool(_STEERING.match(chr(c)))]
+    differ = [
+        f"{c:x}" for c in codes if bool(on_page.match(chr(c))) != bool(_STEERING.match(chr(c)))
+    ]
     assert differ == []

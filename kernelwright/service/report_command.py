@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from kernelwright.printable import printable
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
 from kernelwright.service.output_file import write_output
-from kernelwright.printable import printable
 
 _MOST_CAMPAIGNS = 1000
 

@@ -14,10 +14,10 @@ from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
+from kernelwright.printable import printable
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import ChipOption, JsonOption, LimitOption, StoreOption, print_json
-from kernelwright.printable import printable
 
 if TYPE_CHECKING:
     from kernelwright.agents.session.transcript import Transcript
