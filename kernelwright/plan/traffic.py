@@ -141,26 +141,38 @@ def compile_groups(graph: Graph, among: Iterable[int] | None = None) -> list[tup
 
 
 def _fused(graph: Graph, root: int, allowed: set[int]) -> set[int]:
-    """Collect what `mx.compile` fuses into the kernel of `root`, producers first."""
-    members = {root}
+    """Collect what `mx.compile` fuses into the kernel of `root`, readers before producers.
 
-    def visit(index: int, depth: int) -> None:
-        for value in dict.fromkeys(graph.nodes[index].inputs):
-            maker = graph.producer_of.get(value)
-            if maker is None or maker in members or maker not in allowed:
-                continue
-            if depth >= COMPILE_DEPTH or not _fusable(graph.nodes[maker]):
-                continue
-            outside = [r for r in graph.consumers_of[value] if r not in members]
-            same_shape = graph.types[value].shape == graph.types[graph.nodes[root].outputs[0]].shape
-            if outside or (value in graph.outputs and not same_shape):
-                continue
-            if len(_external(graph, members | {maker})) > COMPILE_ARRAYS:
-                continue
+    As in mlx/compile.cpp, what is not fused counts as an array when it is reached, so that the
+    last ops that are fused may read more of them than the limit.
+    """
+    shape = graph.types[graph.nodes[root].outputs[0]].shape
+    members: set[int] = set()
+    arrays: set[ValueId] = set()
+
+    def visit(value: ValueId, depth: int) -> None:
+        maker = graph.producer_of.get(value)
+        if maker in members:
+            return
+        is_returned = value in graph.outputs
+        is_fused = (
+            maker is not None
+            and maker in allowed
+            and depth < COMPILE_DEPTH
+            and _fusable(graph.nodes[maker])
+            and not (is_returned and graph.types[value].shape != shape)
+            and (not depth or members.issuperset(graph.consumers_of[value]))
+        )
+        if maker is None or not is_fused:
+            arrays.add(value)
+            return
+        (arrays.add if is_returned else arrays.discard)(value)
+        if len(arrays) < COMPILE_ARRAYS:
             members.add(maker)
-            visit(maker, depth + 1)
+            for read in graph.nodes[maker].inputs:
+                visit(read, depth + 1)
 
-    visit(root, 1)
+    visit(graph.nodes[root].outputs[0], 0)
     return members
 
 
