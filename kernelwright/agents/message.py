@@ -228,9 +228,14 @@ class Spent:
     dollars: float = 0.0
     seconds: float = 0.0
 
-    def plus(self, timed: TimedReply) -> "Spent":
-        """Return what was taken with one reply more."""
-        return Spent(self.dollars + timed.cost.dollars, self.seconds + timed.latency_s)
+    @classmethod
+    def on(cls, timed: TimedReply) -> "Spent":
+        """Return what one reply took."""
+        return cls(timed.cost.dollars, timed.latency_s)
+
+    def __add__(self, other: "Spent") -> "Spent":
+        """Return the sum."""
+        return Spent(self.dollars + other.dollars, self.seconds + other.seconds)
 
     def since(self, before: "Spent") -> "Spent":
         """Return what was added."""

@@ -85,13 +85,19 @@ class Bandit:
         ordered = sorted(available, key=self._place)
         return max(ordered, key=lambda move: self._bound(move, arms), default=None)
 
-    def credit(self, move: Move, *, gain: float, dollars: float, seconds: float) -> Credited:
-        """Count a step: `gain` is the logarithm of how many times faster the best became."""
+    def credit(
+        self, move: Move, *, gain: float, dollars: float, seconds: float, lead: float = 0.0
+    ) -> Credited:
+        """Count a step: `gain` is the logarithm of how many times faster the best became.
+
+        `lead` is that of the first right program over MLX.
+        """
         return self._counted(
             Credited(
                 step=move.step,
                 model=move.model,
                 gain=max(gain, 0.0),
+                lead=lead,
                 dollars=max(_in_dollars(dollars, seconds), LEAST_DOLLARS),
                 paid=dollars,
             )
@@ -167,6 +173,17 @@ def gain_of(before_us: float | None, after_us: float | None) -> float:
         return 0.0
     gain = math.log(before_us / after_us)
     return gain if gain >= _LEAST_GAIN else 0.0
+
+
+def lead_of(found: Iterable[Attempt]) -> float:
+    """Return the log speed-up of the best over the fastest way of MLX; 0 where that is faster."""
+    ratios: list[float] = []
+    for attempt in found:
+        told = attempt.evaluation.speedups if attempt.evaluation.is_correct else ()
+        measured = [speedup.ratio for speedup in told if speedup.kind == "measured"]
+        if told:
+            ratios.append(min(measured or [speedup.ratio for speedup in told]))
+    return max((math.log(ratio) for ratio in ratios if ratio > 1.0), default=0.0)
 
 
 def repairable(history: Sequence[Attempt], asked: Collection[str], *, rounds: int) -> list[Attempt]:

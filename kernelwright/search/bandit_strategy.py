@@ -22,6 +22,7 @@ from kernelwright.search.bandit import (
     ModelOffer,
     Move,
     gain_of,
+    lead_of,
     parents,
     repairable,
 )
@@ -379,10 +380,12 @@ class BanditStrategy:
             credited = play.bandit.credit(
                 move,
                 gain=gain_of(taken.before, after),
+                lead=lead_of(found) if taken.before is None else 0.0,
                 dollars=taken.spent.dollars,
                 seconds=sum(a.evaluation.duration_s for a in found) + taken.spent.seconds,
             )
-            play.wrote[taken.batch[0].author] = move
+            if move.step in _ASKS_MODEL:
+                play.wrote[taken.batch[0].author] = move
             self._learner.credited(search.task, credited)
             play.dry.clear()
 

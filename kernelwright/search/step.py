@@ -23,6 +23,9 @@ class Credited(Record):
     step: Step
     model: str
     gain: float
+    lead: float = 0.0
+    """The logarithm of how many times faster than MLX the first right program is, which the
+    bandit does not weigh: whichever step is the first would be taken again for it."""
     dollars: float
     """What the model charged and the machine took, in one currency."""
     paid: float = 0.0

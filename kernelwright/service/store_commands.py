@@ -191,15 +191,16 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """List what was tried, newest first."""
-    from kernelwright.campaign.history.resuming import history_of
+    from kernelwright.campaign.history.resuming import handovers_of, history_of
     from kernelwright.service.view.listing import print_history
     from kernelwright.store import KernelStore
 
     with KernelStore(store, must_exist=True) as opened:
         entries = history_of(opened, campaign, task=task, status=status, limit=limit)
+        notes = () if json else handovers_of(opened, entries)
     if json:
         print_json(entries)
     else:
-        print_history(console(), entries)
+        print_history(console(), entries, notes)
     if not entries:
         raise typer.Exit(FAILED)

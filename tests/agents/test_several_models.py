@@ -8,7 +8,10 @@ from kernelwright.agents.providers import key
 from kernelwright.agents.providers.price import Price
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects, offline_team
 from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.history.ledger import recorded_calls
+from kernelwright.campaign.history.ledger import conversations_in, recorded_calls
+from kernelwright.campaign.history.resuming import handovers_of
+from kernelwright.campaign.report.campaign_page import as_html, as_markdown
+from kernelwright.campaign.report.report_query import report_of
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import ModelError
 from kernelwright.store import KernelStore
@@ -17,7 +20,7 @@ from tests.agents.loopback.model import role_of, whole
 from tests.agents.loopback.partner import QUICK
 from tests.agents.loopback.scene import BODY, DONE, FIXED_RACE, draft, submitted
 from tests.agents.loopback.server import LoopbackServer, Response
-from tests.agents.loopback.wire import Heard
+from tests.agents.loopback.wire import Heard, Said
 
 PRICES = {
     "openai:small": Price(input=0.1, output=0.5),
@@ -91,3 +94,45 @@ def test_a_missing_key_is_told_before_a_search_begins(
         open_team(store, SearchSpec(models=("openai:small",)), QUICK),
     ):
         pytest.fail("a search began")
+
+
+REFUSAL = Said("Not this one.", stop="refused")
+EMPTY = Said("", style="text")
+
+
+def test_why_one_model_answers_instead_of_another_is_told_wherever_people_look(
+    judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("agents.roles.coder", "search.bandit_strategy"):
+        monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
+    empty = iter([EMPTY])
+
+    def reluctant(request: Heard) -> Response:
+        if request.model == "large" or role_of(request) == "planner":
+            return next(empty, None) or script(request)
+        return REFUSAL
+
+    with (
+        KernelStore(str(tmp_path / "kernels.db")) as store,
+        LoopbackServer(reluctant) as server,
+    ):
+        models = ("openai:small", "openai:large")
+        report = run(store, judge, models, server.base_url("openai"))
+        page = report_of(store, store.campaign(report.campaign_id))
+        notes = handovers_of(store, store.history())
+        talks = conversations_in(store, report.campaign_id)
+    told = (
+        "double_plus_one, conversation 1: openai:large answers instead, because openai:small "
+        "refused (Not this one)."
+    )
+    assert told in notes
+    assert told in page.remarks
+    assert told in as_markdown(page)
+    assert told in as_html(page)
+    causes = [(one.model, one.cause) for one in report.unusable]
+    assert ("openai:small", "refused") in causes
+    assert [cause for _, cause in causes].count("empty reply") == 1
+    assert page.unusable == report.unusable
+    assert "× refused" in page.causes
+    assert (talks[0].purpose.role, talks[0].number) == ("planner", 0)
+    assert talks[0].handovers or talks[1].handovers

@@ -12,6 +12,7 @@ from kernelwright.search.bandit import (
     ModelOffer,
     Move,
     gain_of,
+    lead_of,
     parents,
     repairable,
 )
@@ -180,3 +181,25 @@ def test_what_is_far_behind_the_best_or_came_from_it_is_not_repaired() -> None:
     assert repairable([best, timed], (), rounds=2) == []
     assert repairable([best, behind, child], (), rounds=2) == []
     assert repairable([behind, child], (), rounds=2) == [child]
+
+
+def test_the_first_right_program_leads_by_what_it_gains_over_mlx() -> None:
+    told = [
+        {
+            "baseline": baseline,
+            "kind": "predicted",
+            "ratio": ratio,
+            "lower": ratio,
+            "upper": ratio,
+            "confidence": 0.95,
+        }
+        for baseline, ratio in (("eager", 4.0), ("compile", 2.0))
+    ]
+    right = attempt(draft(BODY), Status.CORRECT, "right", speedups=told)
+    assert lead_of([right, uncompiled()]) == pytest.approx(math.log(2.0))
+    assert lead_of([correct()]) == lead_of([]) == 0.0
+    slow = attempt(draft(BODY), Status.CORRECT, "right", speedups=[{**told[0], "ratio": 0.5}])
+    assert lead_of([slow]) == 0.0
+    credited = Bandit().credit(IDEA, gain=0.0, dollars=0.1, seconds=1.0, lead=lead_of([right]))
+    assert credited.gain == 0.0
+    assert credited.lead == pytest.approx(math.log(2.0))

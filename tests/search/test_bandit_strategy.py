@@ -431,3 +431,30 @@ def test_a_step_is_its_models_that_wrote_the_program_and_not_whom_it_asked_first
     play_out(strategy, TaskSearch(TASK, "double"))
     step = next(step for step in memory.steps if step.step is Step.IDEA)
     assert step.model == "openai:y"
+
+
+class Noting(Asked):
+    """Whoever says what was learnt, which costs."""
+
+    is_told = False
+
+    def awaits(self, task: Task, model: str = "") -> frozenset[str]:
+        return frozenset() if model or self.is_told else frozenset({"it"})
+
+    def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
+        self.is_told = True
+        return (Conclusion("openai:gpt-5", "It pays.", Spent(0.5, 2.0)),)
+
+
+def test_what_is_told_after_a_models_program_was_tuned_is_no_tuning() -> None:
+    proposal = correct().proposal
+    open_tunable = Tunable(name="N", choices=(2, 4, 8), value=4)
+    tunable = proposal.program.model_copy(update={"tunables": (open_tunable,)})
+    memory = Remembering()
+    coder = Noting([proposal.model_copy(update={"program": tunable})])
+    spec = SearchSpec(models=("openai:gpt-5",), candidates_per_task=4)
+    team = Team(Offline(), Offline(), Offline())
+    strategy = BanditStrategy(team, coder, DEVICE, spec, learner=memory)
+    judge_as(strategy, TaskSearch(TASK, "affine"), SLOW)
+    assert memory.steps[-2].step is Step.TUNE
+    assert [(step.step, step.model) for step in memory.steps if not step.tries] == [(Step.IDEA, "")]

@@ -58,6 +58,9 @@ class Exchange(Protocol):
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
         """Return the turns that are on record of a conversation."""
 
+    def wasted(self, task: str) -> Spent:
+        """Return what replies about a task took that were paid for and said nothing."""
+
     async def close(self) -> None:
         """Release connections."""
 
@@ -148,7 +151,8 @@ class Conversations:
 
     def spent(self, task: str) -> Spent:
         """Return what all replies about a task took so far; see `ChatModel.spent`."""
-        return self._spent.get(task, Spent())
+        spent = self._spent.get(task, Spent())
+        return sum((exchange.wasted(task) for exchange in self._exchanges), spent)
 
     async def close(self) -> None:
         """Release every exchange."""
@@ -200,7 +204,8 @@ class Conversations:
     ) -> TimedReply:
         """Return a reply, counted whatever becomes of it."""
         timed = await exchange.reply(prompt, shape, purpose, stands_in=stands_in)
-        self._spent[purpose.task] = self.spent(purpose.task).plus(timed)
+        spent = self._spent.get(purpose.task, Spent())
+        self._spent[purpose.task] = spent + Spent.on(timed)
         return timed
 
 

@@ -16,6 +16,7 @@ from kernelwright.agents.message import (
     Prompt,
     Purpose,
     Reply,
+    Spent,
     TimedReply,
     Turn,
     Usage,
@@ -118,6 +119,7 @@ class LiveExchange:
     limits: Limits = USUAL_LIMITS
     patience: Patience = USUAL_PATIENCE
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
+    _wasted: dict[str, Spent] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -136,6 +138,10 @@ class LiveExchange:
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
         """Return what is on record of a conversation."""
         return self.recollection.turns(purpose)
+
+    def wasted(self, task: str) -> Spent:
+        """Return what replies about a task took that were paid for and said nothing."""
+        return self._wasted.get(task, Spent())
 
     async def reply(
         self,
@@ -254,6 +260,9 @@ class LiveExchange:
         finally:
             latency_s = time.monotonic() - started_s
             self.budget.settle(reservation, outcome.cost)
+            if outcome.fault and outcome.usage.total_tokens:
+                task = call.purpose.task
+                self._wasted[task] = self.wasted(task) + Spent(outcome.cost.dollars, latency_s)
             self.ledger.finish(call.id, outcome.model_copy(update={"latency_s": latency_s}))
 
     async def _reserved(self, call: Call, asked: ReplyShape | None) -> tuple[int, Reservation]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Prompt, Purpose, TimedReply, Turn, request_hash
+from kernelwright.agents.message import Prompt, Purpose, Spent, TimedReply, Turn, request_hash
 from kernelwright.agents.providers.fault import ReplyError
 from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall, turns_of
 from kernelwright.agents.session.live import recalled
@@ -51,6 +51,10 @@ class ReplayExchange:
         """Return what is on record of a conversation."""
         known = self._by_purpose[_kind(purpose)]
         return turns_of(known, known[0].call.purpose) if known else ()
+
+    def wasted(self, task: str) -> Spent:
+        """Return nothing: replies that said nothing are not given again."""
+        return Spent()
 
     async def reply(
         self,

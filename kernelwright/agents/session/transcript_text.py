@@ -61,12 +61,13 @@ class _Writer:
         except (ValueError, RecursionError):
             yield from self._indented(f"→ {call.name}, unreadable: {call.arguments}")
             return
-        program = arguments.get("program") if isinstance(arguments, dict) else None
-        kernels = program.get("kernels") if isinstance(program, dict) else None
+        told = arguments if isinstance(arguments, dict) else {}
+        program = told["program"] if isinstance(told.get("program"), dict) else {}
+        kernels = program.get("kernels")
         if not isinstance(kernels, list) or not all(isinstance(k, dict) for k in kernels):
             yield from self._indented(f"→ {call.name} {_readable(arguments)}")
             return
-        about = arguments.get("cause") or program.get("idea", "")
+        about = told.get("cause") or program.get("idea", "")
         yield from self._indented(f"→ {call.name}: {about}")
         for kernel in kernels:
             launch = {key: value for key, value in kernel.items() if key not in _BODIES}

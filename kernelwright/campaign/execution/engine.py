@@ -152,6 +152,7 @@ class Engine:
             ),
             refused=captured.refused,
             tasks=tasks,
+            unusable=self._store.browse.unusable_replies([self._campaign_id]),
             evaluated=scheduler.evaluated,
             duration_s=lasted_s(self._store, self._store.campaign(self._campaign_id)),
             ended=ended,

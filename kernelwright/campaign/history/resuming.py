@@ -1,12 +1,12 @@
 """Runs of one campaign: which is alive, which was left behind, and how to stop or take one up."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kernelwright.campaign.event import CampaignBegan, Event
+from kernelwright.campaign.event import CampaignBegan, Event, ModelRemarked
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, Pause, is_paused
 from kernelwright.campaign.spec.campaign_spec import CampaignSpec
 from kernelwright.campaign.spec.spec_reading import campaign_spec_of, search_spec_of
@@ -69,6 +69,14 @@ def history_of(
         for entry in store.history(campaign=run.id, task=task, status=status, limit=limit)
     ]
     return tuple(sorted(found, key=lambda entry: entry.at, reverse=True)[:limit])
+
+
+def handovers_of(store: KernelStore, entries: Iterable[HistoryEntry]) -> tuple[str, ...]:
+    """Return the sentences that say who answered instead of whom, of what was tried."""
+    runs = dict.fromkeys(entry.campaign_id for entry in entries)
+    told = (e for run in runs for e in store.events(run, kinds=(ModelRemarked.__name__,)))
+    remarks = (event.read(ModelRemarked) for event in told)
+    return tuple(dict.fromkeys(r.sentence for r in remarks if r.is_handover))
 
 
 def shown_id(run: Campaign) -> str:

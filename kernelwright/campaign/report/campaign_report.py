@@ -5,7 +5,7 @@ from typing import Literal
 from kernelwright.campaign.event import FunctionRefused
 from kernelwright.campaign.report.spend import Spending
 from kernelwright.campaign.report.step_gain import StepLine
-from kernelwright.campaign.report.wording import in_money, in_tokens
+from kernelwright.campaign.report.wording import in_causes, in_money, in_tokens
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
 from kernelwright.metal.diagnostic import Record
@@ -15,6 +15,7 @@ from kernelwright.store import (
     Rank,
     TaskSummary,
 )
+from kernelwright.store.browsing import UnusableReplies
 
 
 class Point(Record):
@@ -96,6 +97,10 @@ class CampaignReport(Record):
     steps: tuple[StepLine, ...]
     """What the bandit knows, with which the next search of such tasks begins."""
     refused: tuple[FunctionRefused, ...]
+    unusable: tuple[UnusableReplies, ...] = ()
+    """Replies of models that were of no use, by cause."""
+    remarks: tuple[str, ...] = ()
+    """What was told of models while they were asked: who refused, answered instead, or ended."""
 
     @property
     def won(self) -> tuple[TaskResult, ...]:
@@ -128,6 +133,11 @@ class CampaignReport(Record):
         if not function.task_ids:
             return "with MLX"
         return "open" if self.goes_on or function.gain is None else "MLX is best here"
+
+    @property
+    def causes(self) -> str:
+        """The replies of models that were of no use, as people read them."""
+        return in_causes(self.unusable)
 
     @property
     def dollars(self) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, TaskEnded
+from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, ModelRemarked, TaskEnded
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.campaign.history.run_state import RIGHT, reason_of, word_for
@@ -49,6 +49,7 @@ def report_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -
         for id_, task in tasks.items()
     )
     refusals = store.events(campaign.id, kinds=(FunctionRefused.__name__,))
+    remarks = [e for run in run_ids for e in store.events(run, kinds=(ModelRemarked.__name__,))]
     return CampaignReport(
         campaign_id=shown_id(campaign),
         name=campaign.name,
@@ -65,6 +66,8 @@ def report_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -
         spending=spending(store, run_ids, tasks),
         steps=step_lines(store, run_ids),
         refused=tuple(e.read(FunctionRefused) for e in refusals),
+        unusable=store.browse.unusable_replies(run_ids),
+        remarks=tuple(dict.fromkeys(e.read(ModelRemarked).sentence for e in remarks)),
     )
 
 

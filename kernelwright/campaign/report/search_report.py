@@ -15,6 +15,7 @@ from kernelwright.search.ranking import unique_bytes_moved
 from kernelwright.search.task_search import Champion as Leader
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import Candidate, Rank
+from kernelwright.store.browsing import UnusableReplies
 
 
 class FunctionReport(Record):
@@ -123,6 +124,8 @@ class SearchReport(Record):
     functions: tuple[FunctionReport, ...]
     refused: tuple[FunctionRefused, ...]
     tasks: tuple[TaskReport, ...]
+    unusable: tuple[UnusableReplies, ...] = ()
+    """Replies of models that were of no use, by cause."""
     evaluated: int
     """Evaluations that were run; the rest was known."""
     duration_s: float

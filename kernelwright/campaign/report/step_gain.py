@@ -15,7 +15,8 @@ class StepGain(Record):
 
     tries: int = 0
     gain: float = 0.0
-    """The sum of the logarithms of how many times faster the best became."""
+    """The sum of the logarithms of how many times faster the best became, the first right program
+    than MLX."""
     dollars: float = 0.0
     """What models charged, and the machine's time at the price that the bandit gives it."""
     paid: float = 0.0
@@ -25,7 +26,7 @@ class StepGain(Record):
         """Return the sum with one step more."""
         return StepGain(
             tries=self.tries + step.credited.tries,
-            gain=self.gain + step.credited.gain,
+            gain=self.gain + step.credited.gain + step.credited.lead,
             dollars=self.dollars + step.credited.dollars,
             paid=self.paid + step.credited.paid,
         )

@@ -1,5 +1,11 @@
 """How money, tokens and durations are written on every page."""
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.store.browsing import UnusableReplies
+
 
 def in_seconds(seconds: float) -> str:
     """Render a duration, such as `0.8 s`, `2 min 05 s` or `1 h 03 min`."""
@@ -8,6 +14,14 @@ def in_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def in_causes(replies: "Iterable[UnusableReplies]") -> str:
+    """Say which replies of models were of no use, by cause: `a:b 2 × refused, 1 × empty reply`."""
+    causes: dict[str, list[str]] = {}
+    for one in replies:
+        causes.setdefault(one.model, []).append(f"{one.count} × {one.cause}")
+    return "; ".join(f"{model} {', '.join(told)}" for model, told in causes.items())
 
 
 def in_money(known: float, most: float, digits: int = 4) -> str:

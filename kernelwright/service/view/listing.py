@@ -80,8 +80,10 @@ def _champion_cells(champion: RankedChampion, spent: Spend | None) -> list[Text]
     ]
 
 
-def print_history(console: Console, entries: Sequence[HistoryEntry]) -> None:
-    """Print trials, newest first."""
+def print_history(
+    console: Console, entries: Sequence[HistoryEntry], notes: Sequence[str] = ()
+) -> None:
+    """Print trials, newest first, and notes below."""
     if not entries:
         console.print("Nothing was tried yet that fits.", style="quiet")
         return
@@ -108,6 +110,8 @@ def print_history(console: Console, entries: Sequence[HistoryEntry]) -> None:
         for entry in entries
     ]
     console.print(FittedTable(columns, rows, key=1))
+    for note in notes:
+        console.print(Text(note, style="quiet"))
 
 
 def _verdict(entry: HistoryEntry) -> Text:

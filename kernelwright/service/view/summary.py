@@ -13,7 +13,7 @@ from rich.text import Text
 from kernelwright.campaign.event import LeftOperation
 from kernelwright.campaign.planning.traffic import Traffic
 from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
-from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.campaign.report.wording import in_causes, in_seconds
 from kernelwright.campaign.spec.search_target import CATALOG
 from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes, short
@@ -147,6 +147,8 @@ def _notes(report: SearchReport) -> Iterator[tuple[str, Text]]:
         yield "refuted", Text(f"{leaders} did not survive the hidden gate", style="bad")
     if failures := _failures(report):
         yield "failed", Text(failures, style="bad")
+    if report.unusable:
+        yield "models", Text(f"replies of no use: {in_causes(report.unusable)}", style="warn")
     if left := _left(report):
         yield "with MLX", Text(left)
     for refused in report.refused:

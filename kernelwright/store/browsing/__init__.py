@@ -14,6 +14,7 @@ from kernelwright.store.browsing.record import (
     TaskVerdicts,
     TrialFilter,
     TrialPage,
+    UnusableReplies,
 )
 from kernelwright.store.browsing.store import BrowsingStore
 
@@ -32,4 +33,5 @@ __all__ = [
     "TaskVerdicts",
     "TrialFilter",
     "TrialPage",
+    "UnusableReplies",
 ]

@@ -1,5 +1,6 @@
 """What became of the candidates of some runs, added up by the database."""
 
+from collections import Counter
 from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, Subquery, case, func, literal, select
@@ -11,6 +12,7 @@ from kernelwright.store.browsing.record import (
     Improvement,
     ModelSpend,
     TaskVerdicts,
+    UnusableReplies,
 )
 from kernelwright.store.browsing.tasks import RIGHT, summaries
 from kernelwright.store.commands.champion import RANK_KINDS
@@ -19,6 +21,7 @@ from kernelwright.store.queries.candidate import entry_of
 from kernelwright.store.record import HistoryEntry, Rank
 from kernelwright.store.schema import CallRow, CandidateRow, EvaluationRow, TaskRow, TrialRow
 
+_STOPS = ("refused", "truncated")
 _OPEN = ("evaluating", "confirming", "intended")
 
 
@@ -186,6 +189,24 @@ def model_spend(session: Session, runs: Collection[str]) -> tuple[ModelSpend, ..
     return tuple(
         ModelSpend(task_id=task, model=f"{provider}:{model}", spend=spend_of(*sums))
         for task, provider, model, *sums in session.execute(query)
+    )
+
+
+def unusable_replies(session: Session, runs: Collection[str]) -> tuple[UnusableReplies, ...]:
+    """Count the replies to calls that were of no use, by model and cause."""
+    # As the agents write it; in what a model says the quotes are escaped.
+    refused, cut_off = (CallRow.reply.contains(f'"stop":"{stop}"') for stop in _STOPS)
+    cause = case((refused, "refused"), (cut_off, "cut off"), else_=CallRow.failure)
+    query = select(CallRow.provider, CallRow.model, cause).where(
+        CallRow.campaign_id.in_(runs), refused | cut_off | (CallRow.state == "failed")
+    )
+    counts = Counter(
+        (f"{provider}:{model}", (told or "").partition(":")[0])
+        for provider, model, told in session.execute(query)
+    )
+    return tuple(
+        UnusableReplies(model=model, cause=told, count=count)
+        for (model, told), count in sorted(counts.items())
     )
 
 

@@ -107,6 +107,16 @@ class ModelSpend(Record):
     spend: Spend
 
 
+class UnusableReplies(Record):
+    """How often a model's reply was none, or of no use, for one cause."""
+
+    model: str
+    """`provider:model`."""
+    cause: str
+    """`refused`, `cut off`, or what came instead of a reply, such as `empty reply`."""
+    count: int
+
+
 class ModelPayment(Record):
     """One call to a model that was paid, or failed."""
 

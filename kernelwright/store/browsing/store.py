@@ -17,6 +17,7 @@ from kernelwright.store.browsing.record import (
     TaskVerdicts,
     TrialFilter,
     TrialPage,
+    UnusableReplies,
 )
 from kernelwright.store.dialogue_store import Transaction
 from kernelwright.store.model_call import ModelCall, RecordedModelCall
@@ -156,6 +157,11 @@ class BrowsingStore:
         """Add up what each model took for each task."""
         with self._read() as session:
             return outcomes.model_spend(session, run_ids)
+
+    def unusable_replies(self, run_ids: Collection[str]) -> tuple[UnusableReplies, ...]:
+        """Count the replies to calls that were of no use, by model and cause."""
+        with self._read() as session:
+            return outcomes.unusable_replies(session, run_ids)
 
     def calls_under_way(self, run_id: str) -> tuple[ModelCall, ...]:
         """Return the calls of a run that no model has answered yet."""

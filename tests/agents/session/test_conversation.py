@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Caps, Cost
-from kernelwright.agents.message import TimedReply, Turn
+from kernelwright.agents.message import Spent, TimedReply, Turn
 from kernelwright.agents.session import (
     AsyncBridge,
     Conversations,
@@ -345,6 +345,9 @@ class Crowded:
 
     def recorded_turns(self, purpose: Purpose) -> tuple[Turn, ...]:
         return ()
+
+    def wasted(self, task: str) -> Spent:
+        return Spent()
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -30,9 +30,9 @@ def parts(value: object) -> Iterator[dict[str, object]]:
     """Every JSON object in a body."""
     if isinstance(value, dict):
         yield value
-    for inner in value.values() if isinstance(value, dict) else value:
-        if isinstance(inner, dict | list):
-            yield from parts(inner)
+        value = [*value.values()]
+    for inner in value if isinstance(value, list) else ():
+        yield from parts(inner)
 
 
 def history(request: Heard) -> Iterator[dict[str, object]]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kernelwright.agents.budget import Caps
 from kernelwright.agents.message import Purpose, ToolCall, Turn
 from kernelwright.agents.roles.coder import ModelCoder
 from kernelwright.agents.session import AsyncBridge, ModelSpec
@@ -127,3 +128,15 @@ def test_calls_without_a_reply_are_counted_by_cause() -> None:
             bridge.turn(prompt("One."), PURPOSE.model_copy(update={"conversation": 1}))
     (held,) = transcripts(partner.ledger.calls())
     assert "3 calls (2 × empty reply), $" in next(transcript_lines(held))
+
+
+def test_empty_replies_count_with_what_a_task_took(judge: Shared) -> None:
+    said = iter([Said("", output_tokens=500)] * 2 + [DONE])
+    with LoopbackServer(lambda _: next(said)) as server:
+        partner = Partner(server, "openai", caps=Caps(dollars=5.0))
+        with AsyncBridge(partner.open()) as bridge:
+            ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+            spent = bridge.spent(TASK.fingerprint)
+    calls = partner.ledger.calls()
+    assert len(calls) == 3
+    assert spent.dollars == pytest.approx(sum(call.cost.dollars for call in calls))

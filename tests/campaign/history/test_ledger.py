@@ -10,7 +10,12 @@ from kernelwright.agents.message import Prompt, Purpose, Turn
 from kernelwright.agents.session.ledger import Call, Outcome
 from kernelwright.agents.session.transcript_text import transcript_lines
 from kernelwright.campaign.execution.judge import environment_of
-from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay, conversations_about
+from kernelwright.campaign.history.ledger import (
+    StoreLedger,
+    calls_to_replay,
+    conversations_about,
+    conversations_in,
+)
 from kernelwright.errors import InputError
 from kernelwright.service.commands import app
 from kernelwright.store import Campaign, KernelStore
@@ -174,3 +179,35 @@ def _run(store: KernelStore, root_id: str | None) -> Campaign:
     )
     store.end_campaign(run.id, "interrupted", elapsed_s=1.0)
     return run
+
+
+def test_a_campaigns_planning_and_repairs_are_shown_beside_its_conversations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = str(tmp_path / "kernels.db")
+    repair = Purpose(role="repairer", task="", parent="p")
+    with KernelStore(url) as store:
+        task, run = _kept(store, (4, 8)), _run(store, None)
+        ledger = StoreLedger(store, run.id)
+        answered = Outcome(reply='{"cause": "a slip", "program": {"kernels": []}}')
+        ledger.begin(_call("plan"))
+        ledger.finish("plan", Outcome(fault="busy: overloaded"))
+        _talk(store, run, "one", task=task)
+        purpose = repair.model_copy(update={"task": task})
+        ledger.begin(_call("mend", task).model_copy(update={"purpose": purpose}))
+        ledger.finish("mend", answered)
+        _talk(store, run, "two", task=task, opening="again")
+        held = conversations_in(store, run.id)
+        about = conversations_about(store, task)
+    assert [(talk.purpose.role, talk.number) for talk in held] == [
+        ("planner", 0),
+        ("coder", 1),
+        ("repairer", 0),
+        ("coder", 2),
+    ]
+    assert [talk.number for talk in about] == [1, 0, 2]
+    app(["show", run.id[:8], "--conversation", "--store", url], standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert "# planning" in printed
+    assert "The question ended: busy: overloaded." in printed
+    assert "→ answer: a slip" in printed
