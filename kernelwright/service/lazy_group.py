@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from kernelwright.service.help_page import LISTS_FIT, PANELS_FIT, HelpContext
 from kernelwright.service.placeholder import name_placeholder, name_placeholders
 from kernelwright.validation import refusal_of
 
@@ -28,10 +30,6 @@ if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
     from typer._click.shell_completion import CompletionItem
     from typer.core import TyperOption
-
-
-_PANELS_FIT = 120
-"""Columns in which the panels of every page hold the longest option, value and word."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +93,15 @@ class GroupEntry:
 class Command(TyperCommand):
     """A command that says in our words which value an option does not take."""
 
+    context_class = HelpContext
+
     def get_help_option(self, ctx: "Context") -> "TyperOption | None":
         """Return `--help`, which takes no value."""
         return _named(super().get_help_option(ctx))
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Print the page; narrow panels would cut long words, so only wide terminals get them."""
-        if get_terminal_size().columns < _PANELS_FIT:
+        if get_terminal_size().columns < PANELS_FIT:
             self.rich_markup_mode = None
         super().format_help(ctx, formatter)
 
@@ -129,6 +129,7 @@ Entry = CommandEntry | GroupEntry
 class LazyGroup(TyperGroup):
     """A group that knows its commands by `entries` and imports the one that is called."""
 
+    context_class = HelpContext
     entries: Mapping[str, Entry] = {}
 
     def __init__(self, *, entries: Mapping[str, Entry] | None = None, **settings: object) -> None:
@@ -160,8 +161,16 @@ class LazyGroup(TyperGroup):
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Print the help page without importing the commands."""
         name_placeholders(self)
+        if get_terminal_size().columns < LISTS_FIT:
+            self.rich_markup_mode = None
         with self._listing():
             super().format_help(ctx, formatter)
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Write whole summaries, under the names of the panels of wider terminals."""
+        for panel, named in groupby(self.entries.items(), key=lambda item: item[1].panel):
+            with formatter.section(panel or "Commands"):
+                formatter.write_dl([(name, entry.summary) for name, entry in named])
 
     def shell_complete(self, ctx: "Context", incomplete: str) -> "list[CompletionItem]":
         """Complete a command's name without importing the commands."""

@@ -58,10 +58,10 @@ def backup(file: FileArgument, store: StoreOption = None, json: JsonOption = Fal
 
 
 def merge(
-    first: Annotated[str, typer.Argument(metavar="A", help="A store.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another store.")],
+    first: Annotated[str, typer.Argument(metavar="PATH|URL", help="A store.")],
+    second: Annotated[str, typer.Argument(metavar="PATH|URL", help="Another store.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="C", help="A file that is not there yet.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="A file that is not there yet.")
     ],
     json: JsonOption = False,
 ) -> None:
@@ -77,7 +77,7 @@ def merge(
 
 
 def sync(
-    other: Annotated[str, typer.Argument(metavar="OTHER", help="The team's store: a path or URL.")],
+    other: Annotated[str, typer.Argument(metavar="PATH|URL", help="The team's store: a path or URL.")],
     pull: Annotated[bool, typer.Option("--pull", help="Only take from it.")] = False,
     push: Annotated[bool, typer.Option("--push", help="Only give to it.")] = False,
     device: Annotated[

@@ -34,7 +34,7 @@ def tune(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET",
+            metavar="MODEL|FILE",
             help="mlx-lm:REPO, a folder with weights, a config.json (random weights), "
             "file.py:model with example_inputs(), or a workload trace to search alone.",
         ),

@@ -46,6 +46,16 @@ def test_every_placeholder_says_what_to_write(name: str, entry: CommandEntry) ->
     ]
 
 
+@pytest.mark.parametrize(("name", "entry"), _commands())
+def test_a_placeholder_tells_more_than_the_options_name(name: str, entry: CommandEntry) -> None:
+    # A name that is a noun of the field is what to write; one of its parts is not.
+    nouns = {"CHIP", "TOKEN", "OP", "DTYPE", "NAME", "GROUP", "CASE", "STATUS", "KERNEL"}
+    nouns |= {"CAMPAIGN", "PORT", "FOLDER", "SECONDS", "DAYS", "HOURS", "DOLLARS"}
+    for option in entry.load(name).params:
+        if isinstance(option, TyperOption) and option.metavar not in nouns:
+            assert option.metavar != str(option.name).upper().replace("_", "-"), option.name
+
+
 @pytest.mark.parametrize(
     "group", ["", *(n for n, e in COMMANDS.items() if isinstance(e, GroupEntry))]
 )

@@ -1,9 +1,10 @@
 """Every command's help page: there without extras, and whole at every width."""
 
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
@@ -48,11 +49,11 @@ def _entries(entries: Mapping[str, Entry], group: str = "") -> Iterator[tuple[st
 ENTRIES = dict(_entries(COMMANDS))
 
 
-def _pages(columns: int) -> dict[str, str]:
+def _pages(columns: int, commands: Iterable[str] = ENTRIES) -> dict[str, str]:
     """Return the page of each command, printed where nothing slow can be imported."""
     done = subprocess.run(
         [sys.executable, "-c", _REFUSE],
-        input="\n".join(ENTRIES),
+        input="".join(f"{command}\n" for command in commands),
         capture_output=True,
         text=True,
         check=True,
@@ -63,7 +64,7 @@ def _pages(columns: int) -> dict[str, str]:
     return {name: page for name, _, page in pages}
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+@pytest.mark.parametrize("columns", [30, 40, 60, 80, 120, 200])
 def test_every_page_needs_no_extra_and_cuts_nothing(columns: int) -> None:
     pages = _pages(columns)
     assert list(pages) == list(ENTRIES)
@@ -72,3 +73,20 @@ def test_every_page_needs_no_extra_and_cuts_nothing(columns: int) -> None:
         assert [o for o in options if o.startswith("--") and o not in page] == [], name
         # An ellipsis of our own stands between words, as in `@low, @high, … for an effort`.
         assert [line for line in page.splitlines() if "…" in line.replace(" … ", "")] == [], name
+
+
+@pytest.mark.parametrize("columns", [36, 40, 49])
+def test_no_page_is_wider_than_a_narrow_terminal(columns: int) -> None:
+    groups = ["", *(name for name, entry in COMMANDS.items() if isinstance(entry, GroupEntry))]
+    for name, page in _pages(columns, [*ENTRIES, *groups]).items():
+        # Only a word that is longer than the line stands out, such as an option's own name.
+        lines = [line for line in page.splitlines() if len(line) > columns and " " in line.strip()]
+        assert lines == [], name
+
+
+@pytest.mark.parametrize("columns", [36, 40, 60, 80])
+def test_a_group_tells_the_whole_of_what_its_commands_do(columns: int) -> None:
+    (page,) = _pages(columns, [""]).values()
+    said = re.sub(r"[\s│]+", " ", page)
+    for name, entry in COMMANDS.items():
+        assert re.sub(r"\s+", " ", entry.summary) in said, name
