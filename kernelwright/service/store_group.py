@@ -77,7 +77,9 @@ def merge(
 
 
 def sync(
-    other: Annotated[str, typer.Argument(metavar="PATH|URL", help="The team's store: a path or URL.")],
+    other: Annotated[
+        str, typer.Argument(metavar="PATH|URL", help="The team's store: a path or URL.")
+    ],
     pull: Annotated[bool, typer.Option("--pull", help="Only take from it.")] = False,
     push: Annotated[bool, typer.Option("--push", help="Only give to it.")] = False,
     device: Annotated[
