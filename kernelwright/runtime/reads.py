@@ -14,6 +14,7 @@ import functools
 import gc
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable
 
 import mlx.core as mx
@@ -252,6 +253,11 @@ class _Walk:
         elif isinstance(value, (functools.partial, functools.partialmethod)):
             for part in (value.func, value.args, value.keywords):
                 self._visit(part, name)
+        elif isinstance(value, weakref.ref):
+            referent = value()
+            if not self._is_passed:
+                self._watch("result", lambda: value() is referent, "", True)
+            self._visit_in(value, referent, name)
         elif isinstance(value, type):
             self._token(id(value))
             self._class(value)

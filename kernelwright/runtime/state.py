@@ -15,8 +15,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from kernelwright.annotation import original_of
-from kernelwright.runtime.code_names import _is_module
+from kernelwright.runtime.code_names import _cached_properties, _is_module
 from kernelwright.runtime.kept import (
     Kept,
     KeptItems,
@@ -24,6 +23,7 @@ from kernelwright.runtime.kept import (
     names_in,
     names_of_class,
 )
+from kernelwright.runtime.reads import _original_of
 
 _NOT_THE_USERS = frozenset({"mlx", "numpy", "kernelwright", *sys.stdlib_module_names})
 _MOST_OBJECTS = 100_000
@@ -145,7 +145,7 @@ class _Walk:
 
     def _visit(self, value: object) -> None:
         if callable(value):
-            value = original_of(value)
+            value = _original_of(value)
         if id(value) in self._seen or len(self._seen) > _MOST_OBJECTS:
             return
         self._seen[id(value)] = value
@@ -175,11 +175,16 @@ class _Walk:
         for value in values:
             self._visit(value)
 
-    def _whole(self, holder: object, items: Sequence[tuple[object, object]]) -> None:
+    def _whole(
+        self,
+        holder: object,
+        items: Sequence[tuple[object, object]],
+        filled: Sequence[str] = (),
+    ) -> None:
         """Visit everything that something holds, and note it."""
         if isinstance(holder, list | dict):
             copy = list(holder) if isinstance(holder, list) else dict(holder)
-            self._found.kept.append(KeptItems(holder, copy))
+            self._found.kept.append(KeptItems(holder, copy, filled))
         self._items(holder, items)
 
     def _items(self, holder: object, items: Sequence[tuple[object, object]]) -> None:
@@ -200,10 +205,10 @@ class _Walk:
     def _object(self, value: object) -> None:
         fields = getattr(value, "__dict__", None)
         if isinstance(fields, dict):
-            self._whole(fields, list(fields.items()))
+            self._whole(fields, list(fields.items()), _cached_properties(type(value)))
         for kind in type(value).__mro__:
             call = vars(kind).get("__call__")
-            if callable(call) and isinstance(inner := original_of(call), FunctionType):
+            if callable(call) and isinstance(inner := _original_of(call), FunctionType):
                 self._visit(inner)
                 break
 

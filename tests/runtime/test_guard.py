@@ -286,7 +286,7 @@ DRAWN = np.random.default_rng(0)
 WAITING: queue_module.Queue[int] = queue_module.Queue()
 LOCAL = threading.local()
 SHOWN = {"k": 1.0}.values()
-REACHED = weakref.ref(NEXT.__class__)
+REACHED: weakref.WeakSet[type] = weakref.WeakSet()
 MIXED = ChainMap({"k": 1.0})
 
 
@@ -298,7 +298,7 @@ MIXED = ChainMap({"k": 1.0})
         lambda x: x * WAITING.qsize(),
         lambda x: x * len(vars(LOCAL)),
         lambda x: x * len(SHOWN),
-        lambda x: x if REACHED() else x * 2,
+        lambda x: x * len(REACHED),
         lambda x: x * MIXED["k"],
         lambda x: x * len(First.__subclasses__()),
         lambda x: x * ("json" in sys.modules),

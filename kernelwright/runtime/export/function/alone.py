@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MethodType, ModuleType
 
 import mlx.core as mx
@@ -31,8 +32,10 @@ from kernelwright.runtime.export.function.variant import (
     names_read,
     names_run,
     nest_of,
+    objects_in,
     trace,
 )
+from kernelwright.runtime.reads import _Reads
 from kernelwright.runtime.state import state_of
 
 
@@ -82,6 +85,20 @@ class FunctionAlone:
     def theirs(self, call: ExampleCall, read: frozenset[str] | None) -> _Call:
         """Return a call as the user's file has it."""
         return seen(*_theirs(self.function, self.source, call), read)
+
+    def check_is_seen(self, read: frozenset[str] | None, name: str) -> None:
+        """Refuse what kernels would go on with after it changed.
+
+        Raises:
+            UnsupportedError: what the function reads besides its arguments shows no state.
+        """
+        reference, own = _reference(self.module, self.source)
+        unseen = _Reads(reference, read, own, fixes_variables=True).too_large
+        if unseen:
+            raise UnsupportedError(
+                f"{name} reads {unseen[0]}, and nothing tells when that changes; keep numbers, "
+                "arrays and objects of your own classes instead, or make it an argument."
+            )
 
     def traced(self, given: _Call, read: frozenset[str] | None) -> tuple[Traced, ...]:
         """Trace a call as the module sees it."""
@@ -149,7 +166,8 @@ class NamesOfCalls:
             raise
         except EffectError as e:
             line = _effect_line(*_theirs(alone.function, alone.source, call))
-            self.reasons.append(f"{str(e).rstrip('.')}{line}.")
+            head, _, advice = str(e).rstrip(".").partition("; ")
+            self.reasons.append(f"{head}{line}{'; ' if advice else ''}{advice}.")
         except ResultError as e:
             theirs, args, kwargs, _ = _theirs(alone.function, alone.source, call)
             line = line_of_return(theirs, lambda: theirs(*args, **kwargs))
@@ -203,7 +221,7 @@ def _effect_line(
     call = _Call((args, dict(kwargs)), captured)
     given = [a.astype(a.dtype) for a in call.arrays]
     args, kwargs = arguments_with(call, given)
-    state = state_of(function)
+    state = state_of(partial(function, *objects_in(call)))
     kept = [call.array_at(i) for i in range(len(call.slots))]
     before = [a.astype(a.dtype) for a in kept]
     types = [(a.shape, a.dtype) for a in given]
@@ -277,6 +295,13 @@ def check_same_state(given: _Call, theirs: _Call, name: str) -> None:
     Raises:
         OtherStateError: something differs; it is named.
     """
+    pairs = zip(given._words, theirs._words, strict=False)
+    if any(one != other and one.startswith("array ") for one, other in pairs):
+        raise OtherStateError(
+            f"{name} reads an array where no other can be put"
+            f"{_place_of_difference(given, theirs)}, such as a positional argument of a "
+            "functools.partial; give it by its name there, or let the function name it."
+        )
     if given.key != theirs.key:
         raise OtherStateError(
             f"{name} is in another state than the statements of its file leave it in"

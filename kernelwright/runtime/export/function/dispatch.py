@@ -7,10 +7,12 @@ It imports MLX alone. The exporter uses the same code, so it sees a call as the 
 # mypy: ignore-errors
 
 import collections
+import contextvars
 import dataclasses
 import functools
 import hashlib
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, ModuleType
 
@@ -133,7 +135,17 @@ class _Call:
             self._words.append(getattr(value, "__qualname__", type(value).__qualname__))
         elif isinstance(value, functools.partial):
             self._words.append("partial")
-            self._describe_all((value.func, *value.args, *value.keywords.items()), path)
+            self._describe_all((value.func, *value.args), path)
+            self._inside(value.keywords, path)
+        elif isinstance(value, contextvars.ContextVar):
+            self._words.append(value.name)
+            self._describe_all((value.get(None),), path)
+        elif isinstance(value, weakref.ref):
+            self._words.append("weak ")
+            self._describe_all((value(),), path)
+        elif isinstance(value, _WEAK):
+            self._words.append(type(value).__qualname__)
+            self._describe_all(list(value.items() if hasattr(value, "items") else value), path)
         elif callable(value) and _has(value, "__qualname__"):
             self._describe_function(value, path)
         elif _has(value, "tobytes"):
@@ -229,7 +241,8 @@ class _Slots:
 
 
 _DICTS = (dict, collections.OrderedDict, collections.defaultdict)
-_SYSTEM = ("_io", "_thread", "io", "logging", "pathlib", "threading", "weakref")
+_WEAK = (weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet)
+_SYSTEM = ("_io", "_thread", "io", "logging", "pathlib", "threading")
 
 
 def _is_of_the_system(value: object) -> bool:

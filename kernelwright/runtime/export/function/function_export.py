@@ -232,6 +232,7 @@ def _traced_alone(
             with names.noting(alone, call):
                 given = alone.seen(call, names.read)
                 check_same_state(given, alone.theirs(call, names.read), name)
+                alone.check_is_seen(names.read, name)
                 traced.append((call, alone.traced(given, names.read)))
     reasons = names.reasons
     return _Prepared(bare, traced, reasons)

@@ -237,6 +237,8 @@ def _is_container(value: object) -> bool:
         return True
     if isinstance(value, FunctionType | BuiltinFunctionType | MethodType | range | slice):
         return False
+    if type(value).__module__ == "weakref":
+        return False
     if is_literal(value) or (callable(value) and _has(value, "__qualname__")):
         return False
     return _has(value, "__dict__") or _has(value, "__slots__")

@@ -4,6 +4,7 @@ import enum
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import mlx.core as mx
@@ -41,6 +42,12 @@ from kernelwright.store import CandidateDetail
 _Dict = dict[object, object]
 Lookup = Callable[[Sequence[Graph]], Mapping[str, Sequence[CandidateDetail]]]
 """Takes tasks' graphs; returns the kernels of each by its fingerprint, the best of a chip first."""
+
+
+_CHANGES_KEPT = (
+    "the function changes what it keeps; compute that once, in __init__ or at the top of its file, "
+    "or make it an argument and a result."
+)
 
 
 class EffectError(UnsupportedError):
@@ -303,13 +310,13 @@ def _captured(
     # Theirs are the values of the graph's constants; all others are inputs of the first capture.
     small = [a for i in every if i not in used and (a := call.array_at(i)).size <= 1]
     before_it = [a.astype(a.dtype) for a in small]
-    state = state_of(of or function)
+    state = state_of(partial(of or function, *objects_in(call)))
     try:
         shown = ir.capture_call(flat, *arrays)
         if not all(mx.array_equal(a, b) for a, b in zip(small, before_it, strict=True)):
-            raise EffectError("the function changes what it keeps.")
+            raise EffectError(_CHANGES_KEPT)
         if not state.is_as_it_was:
-            raise EffectError("the function changes what it keeps.")
+            raise EffectError(_CHANGES_KEPT)
     finally:
         state.restore()
         for array, value in zip(small, before_it, strict=True):
@@ -329,6 +336,13 @@ def _captured(
     paths = [call.paths[i] for i in used]
     named = replace(graph, names=(*names, *paths))
     return _Shown(named, result, changed, tuple(extra[output] for output in sorted(extra)))
+
+
+def objects_in(call: _Call) -> list[object]:
+    """List the arguments that keep a state of their own, as the object of a method does."""
+    args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", call.arguments)
+    given = [v for v in (*args, *kwargs.values()) if not isinstance(v, mx.array | list | tuple)]
+    return [v for v in given if type(v) not in _DICTS and not _is_passed_record(v)]
 
 
 def nest_of(arguments: object) -> tuple[object, ...]:
