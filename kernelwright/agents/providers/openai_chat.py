@@ -29,7 +29,7 @@ from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKi
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
 from kernelwright.agents.providers.sdk_client import reply_timeouts, stream_switch
-from kernelwright.agents.providers.tool_call import legal_arguments, made_call
+from kernelwright.agents.providers.tool_call import is_object, legal_arguments, made_call
 
 _WORDS = {
     "usage": ("stream_options", "include_usage"),
@@ -164,6 +164,12 @@ class _Call:
         self.name = ""
         self.arguments = Text(limits.reply_bytes)
 
+    @property
+    def is_whole(self) -> bool:
+        """True where its arguments are the whole JSON of an object, so that another call begins."""
+        text = str(self.arguments)
+        return text.rstrip().endswith("}") and is_object(text)
+
 
 def _as_json(arguments: object) -> str:
     """Return a call's arguments as text; some servers send the object itself."""
@@ -180,6 +186,24 @@ def _as_chunk(choice: Mapping[str, object]) -> dict[str, object]:
     # Some servers leave out why a reply that is whole ends.
     finish = choice.get("finish_reason") or "stop"
     return {**choice, "delta": {**message, "tool_calls": calls}, "finish_reason": finish}
+
+
+def _as_text(content: object) -> str:
+    """Return what is said; some servers send it in parts, as requests may."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(str(part.get("text") or "") for part in _parts(content))
+
+
+def _thought(content: object) -> str:
+    """Return what parts of a message hold of a model's thinking, as Mistral's API sends it."""
+    thoughts = (part.get("thinking") for part in _parts(content))
+    return "".join(_as_text(thought) for thought in thoughts)
+
+
+def _parts(content: object) -> list[dict[str, object]]:
+    found = content if isinstance(content, list) else []
+    return [part for part in found if isinstance(part, dict)]
 
 
 class _Gathered:
@@ -212,11 +236,11 @@ class _Gathered:
             self._grow(choice.delta)
 
     def _grow(self, delta: ChoiceDelta) -> None:
-        self.text.add(delta.content or "")
+        self.text.add(_as_text(delta.content))
         self.refusal.add(delta.refusal or "")
         extra = delta.model_extra or {}
         thought = next((extra[name] for name in _THOUGHTS if extra.get(name)), "")
-        self.thoughts.add(thought if isinstance(thought, str) else "")
+        self.thoughts.add((thought if isinstance(thought, str) else "") or _thought(delta.content))
         for piece in delta.tool_calls or ():
             call = self._call_of(piece)
             call.id = piece.id or call.id
@@ -227,7 +251,12 @@ class _Gathered:
     def _call_of(self, piece: ChoiceDeltaToolCall) -> _Call:
         """Return the call that a piece belongs to, a new one where a server counts none."""
         known = self._open.get(piece.index)
-        if known is None or (piece.id and known.id and piece.id != known.id):
+        is_named = piece.function is not None and bool(piece.function.name)
+        if (
+            known is None
+            or (piece.id and known.id and piece.id != known.id)
+            or (is_named and known.is_whole)
+        ):
             known = self._open[piece.index] = _Call(self._limits)
             self.calls.append(known)
         return known

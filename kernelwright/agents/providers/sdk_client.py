@@ -1,6 +1,7 @@
 """What the clients of all SDKs share: HTTP with bounds, and how what broke is told."""
 
 import json
+import math
 import re
 from collections.abc import AsyncIterator, Collection, Mapping
 
@@ -230,7 +231,9 @@ def _fault_in(error: Exception) -> str:
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     for header, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            return float(headers[header]) * scale
+            wait_s = float(headers[header]) * scale
+            if 0 <= wait_s < math.inf:
+                return wait_s
         except (KeyError, ValueError):
             # An HTTP date is allowed too; back-off serves as well and needs no clock.
             continue

@@ -37,7 +37,12 @@ def object_of(text: str) -> dict[str, object]:
 
 def legal_arguments(text: str) -> str:
     """Return a call's arguments as the JSON of an object, which servers' chat templates read."""
-    return text if _object(text) is not None else json.dumps(object_of(text))
+    return text if is_object(text) else json.dumps(object_of(text))
+
+
+def is_object(text: str) -> bool:
+    """Say whether a text is the whole JSON of an object."""
+    return _object(text) is not None
 
 
 def _object(text: str, *, strict: bool = True) -> dict[str, object] | None:

@@ -60,6 +60,22 @@ ODD: dict[str, tuple[Response, ...]] = {
             {"index": 0, "id": "a", "function": CALL}, {"index": 0, "id": "b", "function": CALL}
         ),
     ),
+    "one number and no id for all calls": (
+        called({"index": 0, "function": CALL}, {"index": 0, "function": CALL}),
+    ),
+    "one number and one id for all calls": (
+        called(
+            {"index": 0, "id": "a", "function": CALL}, {"index": 0, "id": "a", "function": CALL}
+        ),
+    ),
+    "what is said in parts": (
+        chat(
+            delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]),
+            delta(content=[{"type": "text", "text": "Look."}]),
+            delta(tool_calls=[{"index": 0, "function": CALL}]),
+            delta("tool_calls", content=[]),
+        ),
+    ),
     "arguments as an object": (called({"index": 0, "function": {**CALL, "arguments": ARGUMENTS}}),),
     "half of a character": (worded(f'\ud800 {{"tool": "show", "arguments": {WRITTEN}}}'),),
     "no system's role": (
