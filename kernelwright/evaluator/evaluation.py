@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer, model_validator
 
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
@@ -158,9 +158,14 @@ BASELINE_NAMES = {"eager": "eager MLX", "compile": "mx.compile", "fast": "mx.fas
 """What every page and all JSON call what a kernel is compared with."""
 _BASELINES = {name: key for key, name in BASELINE_NAMES.items()}
 
+_INTERVAL = ("lower", "upper", "confidence")
+
 
 class Speedup(Record):
-    """A paired comparison: above 1 the candidate is faster."""
+    """A paired comparison: above 1 the candidate is faster.
+
+    A measurement has an interval and its confidence; a prediction, which is counted, has none.
+    """
 
     baseline: Annotated[
         str,
@@ -168,10 +173,25 @@ class Speedup(Record):
         PlainSerializer(lambda key: BASELINE_NAMES.get(key, key), when_used="json"),
     ]
     ratio: float
-    lower: float
-    upper: float
-    confidence: float
+    lower: float | None = None
+    upper: float | None = None
+    confidence: float | None = None
     kind: Literal["measured", "predicted"]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The ends of the interval; a prediction's ratio is both."""
+        if self.lower is None or self.upper is None:
+            return self.ratio, self.ratio
+        return self.lower, self.upper
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, told: object) -> object:
+        """Leave out the interval that a prediction was once given."""
+        if isinstance(told, dict) and told.get("kind") == "predicted":
+            return {name: told[name] for name in told if name not in _INTERVAL}
+        return told
 
 
 NOT_FOR_MACS = (

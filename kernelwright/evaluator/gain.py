@@ -134,9 +134,9 @@ def gain_of(evaluation: Evaluation, graph: Graph, chip: str | None = None) -> Ga
         baseline=BASELINE_NAMES.get(least.baseline, least.baseline),
         chip=evaluation.device.chip if is_measured else predicted_chip(evaluation.device),
         ratio=least.ratio,
-        lower=least.lower if is_measured else None,
-        upper=least.upper if is_measured else None,
-        confidence=least.confidence if is_measured else None,
+        lower=least.lower,
+        upper=least.upper,
+        confidence=least.confidence,
         kernel_us=evaluation.measured_us if is_measured else evaluation.predicted_us,
     )
 

@@ -94,3 +94,13 @@ def test_a_devices_own_chip_is_predicted_where_it_is_known() -> None:
 def test_a_gain_survives_json() -> None:
     gain = gain_of(_evaluation(MAC, _speedup("measured", 1.5)), GRAPH)
     assert Gain.model_validate_json(gain.model_dump_json()) == gain
+
+
+@pytest.mark.parametrize("interval", [{}, {"lower": 1.5, "upper": 1.5, "confidence": 1.0}])
+def test_a_prediction_has_no_interval_even_as_older_stores_hold_it(
+    interval: dict[str, float],
+) -> None:
+    told = {"baseline": "compile", "ratio": 1.5, "kind": "predicted", **interval}
+    speedup = Speedup.model_validate(told)
+    assert (speedup.lower, speedup.upper, speedup.confidence) == (None, None, None)
+    assert speedup.bounds == (1.5, 1.5)

@@ -35,8 +35,6 @@ def speedups_of(
         for name, baseline in baselines.items()
     }
     return tuple(
-        Speedup(
-            baseline=name, ratio=ratio, lower=ratio, upper=ratio, confidence=1.0, kind="predicted"
-        )
+        Speedup(baseline=name, ratio=ratio, kind="predicted")
         for name, ratio in ratios.items()
     )

@@ -66,7 +66,7 @@ def _is_slower(context: Context, cases: TimingCases) -> bool:
     track = Track(context.config, context.info, context.tried)
     race = race_quietly(context.trial, cases, track.compare, _GATE).race
     margin = context.config.timing.minimum_effect + (race.aa_spread or 0.0)
-    return fastest(race.speedups).upper < 1 - margin
+    return fastest(race.speedups).bounds[1] < 1 - margin
 
 
 def _is_predicted_slower(context: Context, suite: Suite) -> bool:

@@ -67,7 +67,7 @@ class Verdict:
 
     def is_ahead(self, least_gain: float) -> bool:
         """Say whether the program beats the fastest baseline by more than the least gain."""
-        return bool(self.speedups) and fastest(self.speedups).lower > 1 + least_gain
+        return bool(self.speedups) and fastest(self.speedups).bounds[0] > 1 + least_gain
 
     def keep_worst(self, reference: Reference, deviations: tuple[Deviation, ...]) -> None:
         """Remember the error of each output that came closest to its bound."""

@@ -173,8 +173,9 @@ def _evaluation(evaluation: Evaluation) -> RenderableType:
 def _ratio(speedup: Speedup) -> str:
     if speedup.kind == "predicted":
         return f"~{speedup.ratio:.2f}×"
-    interval = f"[{speedup.lower:.2f}, {speedup.upper:.2f}] at {speedup.confidence:.0%}"
-    return f"{speedup.ratio:.2f}× {interval}"
+    lower, upper = speedup.bounds
+    confidence = "" if speedup.confidence is None else f" at {speedup.confidence:.0%}"
+    return f"{speedup.ratio:.2f}× [{lower:.2f}, {upper:.2f}]{confidence}"
 
 
 def _stages(evaluation: Evaluation) -> RenderableType:

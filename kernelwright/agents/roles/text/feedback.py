@@ -75,7 +75,8 @@ def speed_of(evaluation: Evaluation, *, only_strongest: bool = False) -> str:
 def _sureness(speedup: Speedup) -> str:
     if speedup.kind == "predicted":
         return "predicted"
-    return f"measured, {speedup.lower:.2f} to {speedup.upper:.2f}"
+    lower, upper = speedup.bounds
+    return f"measured, {lower:.2f} to {upper:.2f}"
 
 
 def error_signature(evaluation: Evaluation) -> str:
