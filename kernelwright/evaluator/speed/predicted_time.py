@@ -35,6 +35,5 @@ def speedups_of(
         for name, baseline in baselines.items()
     }
     return tuple(
-        Speedup(baseline=name, ratio=ratio, kind="predicted")
-        for name, ratio in ratios.items()
+        Speedup(baseline=name, ratio=ratio, kind="predicted") for name, ratio in ratios.items()
     )
