@@ -4,7 +4,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from kernelwright.service.printable import printable
+from kernelwright.printable import printable
 
 _FURTHER = 2
 """Columns by which what is left of a line is indented below it."""
@@ -13,7 +13,7 @@ _NARROWEST = 20
 
 def wrapped(text: str, width: int) -> str:
     """Return a text no line of which is wider than `width` columns, control characters spelled."""
-    console = Console(width=width, color_system=None)
+    console = Console(width=width, color_system=None, markup=False)
     return "\n".join(
         piece for line in printable(text).splitlines() for piece in _pieces(line, width, console)
     )
