@@ -167,3 +167,9 @@ def test_a_dataclass_may_have_its_annotations_as_text(user: ModuleType) -> None:
     call = ExampleCall((mx.zeros((4, 8)),), {})
     with pytest.raises(KernelwrightError, match="found none in the store"):
         export_function(user.configured, "f", [call], lambda _: {}, admits=lambda _: True)
+
+
+def test_a_module_is_not_called_as_one_that_every_program_has(user: ModuleType) -> None:
+    call = ExampleCall((mx.zeros((4, 8)),), {})
+    with pytest.raises(KernelwrightError, match="write exported_queue = queue in its file"):
+        export_function(user.configured, "queue", [call], lambda _: {}, admits=lambda _: True)

@@ -22,7 +22,7 @@ from kernelwright.runtime.export.function.alone import (
     check_same_state,
     seen,
 )
-from kernelwright.runtime.export.function.carried_names import is_class_method
+from kernelwright.runtime.export.function.carried_names import ALLOWED, NUMPY, is_class_method
 from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.module_file import files_of, imported
@@ -86,9 +86,14 @@ def export_function(
         called: how people call the function, such as `Ops.mish`; by its name if empty.
 
     Raises:
-        InputError: no call has a kernel.
+        InputError: no call has a kernel, or an import would find another module by the name.
         UnsupportedError: the function cannot be carried into a module of its own.
     """
+    if name in ALLOWED or name == NUMPY:
+        raise InputError(
+            f"{name} is the name of a module that Python, MLX or NumPy has, and an import would "
+            f"find one for the other; write exported_{name} = {name} in its file, and take that."
+        )
     calls, impure = _pure(function, calls)
     if not calls and impure:
         raise UnsupportedError(f"{name} cannot be exported with kernels: {impure[0]}")

@@ -39,6 +39,7 @@ from kernelwright.runtime.export.function.carried_names import (
 from kernelwright.runtime.export.function.carried_source import CarriedSource
 from kernelwright.runtime.export.function.carried_text import dispatch_names
 from kernelwright.runtime.export.function.definition_text import definition_text, renamed_text
+from kernelwright.runtime.export.function.inner_import import without_imports
 from kernelwright.runtime.export.function.instrumentation import (
     without_decorators,
     without_registrations,
@@ -239,6 +240,8 @@ class _Carrier:
             text = without_decorators(text, space)
             holders = [held for printer in self._being_stated for held in printer.containers]
             text = without_registrations(text, value, space, holders)
+            text, imported = without_imports(text, space)
+            space |= imported
             node = ast.parse(text).body[0]
         except (OSError, TypeError, SyntaxError) as e:
             raise NotPortableError(
