@@ -57,9 +57,11 @@ class Distribution(StrEnum):
     """NaN, infinities and huge numbers wherever a mask hides them."""
     LATTICE = "lattice"
     """Few small numbers that are exact in every format: sums and products of them meet."""
+    CUT = "cut by half"
+    """Numbers of nearly one size that narrower formats round down: a sum shows terms of halves."""
     SIGNS = "signs"
-    """Ones of either sign in no order: of a long sum they show each term that is lost.
-    Integers are of the greatest quarter, so that a float loses their sum's last digits."""
+    """The same with negative ones among them, in no order, which no format cuts: a long sum shows
+    each term that is lost."""
     LONE = "lone extremes"
     """One great and one low number in each row, one flag unlike the others, column by column."""
     STRUCTURED = "structured"

@@ -129,7 +129,15 @@ def _huge(count: int, length: int, dtype: Dtype, random: Random) -> Values:
 
 
 def _denormal(count: int, length: int, dtype: Dtype, random: Random) -> Values:
-    return _scaled(count, length, random, by={Dtype.FLOAT16: 2.0**-16}.get(dtype, 2.0**-128))
+    """Draw rows of numbers below the least normal one, and of that one or the least half alone."""
+    is_half = dtype is Dtype.FLOAT16
+    values = _scaled(count, length, random, by=2.0**-16 if is_half else 2.0**-128)
+    alone = values[1::2]
+    alone[...] = 0.0
+    places = random.integers(0, length, len(alone))
+    # Of halves no GPU flushes the denormals.
+    alone[np.arange(len(alone)), places] = 2.0**-24 if is_half else 2.0**-126
+    return values
 
 
 def _wide(count: int, length: int, dtype: Dtype, random: Random) -> Values:
@@ -270,11 +278,27 @@ def _lattice(count: int, length: int, _: Dtype, random: Random) -> Values:
     return values
 
 
-def _signs(count: int, length: int, _: Dtype, random: Random) -> Values:
-    values = random.integers(0, 2, (count, length), np.int8).astype(np.float32)
-    values *= 2
-    values -= 1
+def _cut(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    """Draw numbers between 1 and 2 that are all cut down where they are cut to fewer bits."""
+    values = _short(count, length, dtype, random)
+    if dtype in _SHORT_STEPS:
+        steps, grid = _SHORT_STEPS[dtype]
+        beyond = np.array([1, grid // 4 + 1], np.float32) / np.float32(steps)
+        values += random.choice(beyond, values.shape)
     return values
+
+
+def _signs(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    values = _cut(count, length, dtype, random)
+    negative = random.integers(0, 2, values.shape, np.int8) > 0
+    return np.where(negative, -_short(count, length, dtype, random), values)
+
+
+def _short(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    """Draw numbers between 1 and 2 that bfloat16 holds; ones where the values are of that type."""
+    steps, grid = _SHORT_STEPS.get(dtype, (1, 1))
+    places = random.integers(0, steps // grid, (count, length), np.int16).astype(np.float32)
+    return np.asarray(1 + places * np.float32(grid / steps))
 
 
 def _distant(count: int, length: int, dtype: Dtype, random: Random) -> Values:
@@ -283,6 +307,9 @@ def _distant(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     return _scaled(count, length, random, by=64.0, plus=-far)
 
 
+_SHORT_STEPS = {Dtype.FLOAT32: (2048, 16), Dtype.FLOAT16: (1024, 8)}
+"""In how many steps a format one narrower, and bfloat16, divide what lies between 1 and 2: numbers
+one step or a few above one of bfloat16's are rounded down by both."""
 _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.NORMAL: _normal,
     Distribution.MIXED: _normal,
@@ -312,6 +339,7 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.LITERALS: _normal,
     Distribution.LONE: _normal,
     Distribution.LATTICE: _lattice,
+    Distribution.CUT: _cut,
     Distribution.SIGNS: _signs,
     Distribution.STRUCTURED: _normal,
 }

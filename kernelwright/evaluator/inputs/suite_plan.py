@@ -10,15 +10,16 @@ from kernelwright.evaluator.inputs.literals import is_special
 from kernelwright.evaluator.inputs.lone import lone_parts
 from kernelwright.evaluator.inputs.mixed import MixedPlan, plan_of
 from kernelwright.evaluator.inputs.structures.placing import structure_plan
+from kernelwright.evaluator.inputs.value_domain import accumulation_length
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.ops import Call, op_named
+from kernelwright.ir.ops import Call, Kind, op_named
 
 _MOST_PARTS = 4
 """Mixed cases of a small shape with few rows."""
 _MOST_ROTATED_INPUTS = 4
 """Further float inputs that take each rotated kind in a case of their own."""
-_LONG_SUM = 1 << 14
+_LEAST_SUM, _LONG_SUM, _LONG_PRODUCT = 1 << 5, 1 << 14, 1 << 12
 _JOINED = (Distribution.MASKED, Distribution.SPECIAL, Distribution.DISTANT)
 """Whole cases of a large shape of which no rows stand apart."""
 HIDDEN_DISTRIBUTIONS = (
@@ -96,8 +97,16 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
     if not is_large(graph, config):
         yield from _lone_cases(graph)
         yield Case(graph, Distribution.STRUCTURED)
-    kind = Distribution.SIGNS if _joins_many(graph) else Distribution.NORMAL
-    yield Case(graph, kind, Layout.VARIED)
+    yield Case(graph, _summed_kind(graph), Layout.VARIED)
+
+
+def _summed_kind(graph: Graph) -> Distribution:
+    """Return what shows most of a large task's sums, ordinary data where these are short."""
+    if _joins_many(graph):
+        return Distribution.SIGNS
+    has_products = any(op_named(node.op).kind is Kind.CONTRACTION for node in graph.nodes)
+    is_long = has_products and accumulation_length(graph) >= _LONG_PRODUCT
+    return Distribution.CUT if is_long else Distribution.NORMAL
 
 
 def _joins_many(graph: Graph) -> bool:
@@ -122,6 +131,8 @@ def small_cases(graph: Graph) -> Iterator[Case]:
     left_out = {Distribution.LITERALS, Distribution.LONE}
     if not _joins_many(graph):
         left_out.add(Distribution.SIGNS)
+    if accumulation_length(graph) < _LEAST_SUM:
+        left_out.add(Distribution.CUT)
     floats = floats_by_size(types)
     if not masked_inputs(types):
         left_out.add(Distribution.BEHIND_MASK)

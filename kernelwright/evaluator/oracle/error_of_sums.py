@@ -25,6 +25,8 @@ _SAMPLED = 32
 _LONG, _STRAYING, _STRIDES = 1 << 14, 8.0, (1, 2, 3, 4, 32, 128, 256, 1024)
 """Terms from which on one is lost in the walk of all others; what a random walk of n steps keeps
 within, in sqrt(n); and how kernels walk a row."""
+_ALIKE = 2.0
+"""The largest of numbers of nearly one size over the least."""
 _SHARE_OF_SPACING = 1 / 8
 """Of the sum's spacing: half of the terms lie closer together where they are rounded alike."""
 
@@ -68,9 +70,12 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
         return error
     rows = np.moveaxis(x, axes, tuple(range(-len(axes), 0))).reshape(made.size, terms)
     factor = alike(rows).reshape(size.shape)
-    walk = np.where(_cancel(rows), 1 / math.sqrt(terms), factor.ravel()).reshape(size.shape)
+    cancels = _cancel(rows)
+    walk = np.where(cancels, _ALIKE / math.sqrt(terms), factor.ravel()).reshape(size.shape)
     added = accumulated(size, terms, walk) / scale
-    added = added + _lost_in_ties(rows, size.ravel() / scale).reshape(size.shape)
+    # Partial sums that stay small are fewer steps of their grid than a float32 holds.
+    ties = np.where(cancels, 0.0, _lost_in_ties(rows, size.ravel() / scale))
+    added = added + ties.reshape(size.shape)
     lost = scale * overflowed(added, size / scale, made / scale)
     if error is None:
         return lost
@@ -90,28 +95,30 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
 
 
 def _cancel(rows: Reals) -> NDArray[np.bool_]:
-    """Mark long rows of numbers of one size whose signs follow no order.
+    """Mark long rows of numbers of nearly one size whose signs follow no order.
 
     Partial sums of n such terms, in whatever order a kernel takes them, are of some sqrt(n) terms,
     so that each addition errs by a sqrt(n)-th of what it does elsewhere, and all of them together
-    by four roundings of the sum of absolute terms at seven deviations.
+    by four roundings of the sum of absolute terms at seven deviations, if all are of one size.
     """
     found = np.zeros(len(rows), np.bool_)
     if rows.shape[1] < _LONG:
         return found
     places = np.linspace(0, rows.shape[1] - 1, _SAMPLED).astype(int)
     sizes = np.abs(rows[:, places])
-    is_one_size = (sizes == sizes[:, :1]).all(axis=1) & (sizes[:, 0] > 0)
-    for row in np.flatnonzero(is_one_size & np.isfinite(sizes[:, 0])):
-        found[row] = _has_no_order(rows[row], sizes[row, 0])
+    least, largest = sizes.min(axis=1), sizes.max(axis=1)
+    is_one_size = (largest <= _ALIKE * least) & (least > 0)
+    for row in np.flatnonzero(is_one_size & np.isfinite(largest)):
+        found[row] = _has_no_order(rows[row])
     return found
 
 
-def _has_no_order(row: Reals, size: float) -> bool:
-    """Say whether partial sums of a row of +size and -size stay small, however it is strided."""
-    if not (np.abs(row) == size).all():
+def _has_no_order(row: Reals) -> bool:
+    """Say whether terms are of nearly one size, and partial sums small, however it is strided."""
+    sizes = np.abs(row)
+    if not sizes.max() <= _ALIKE * sizes.min():
         return False
-    most = _STRAYING * size * math.sqrt(row.size)
+    most = _STRAYING * sizes.max() * math.sqrt(row.size)
     for stride in _STRIDES:
         whole = row[: row.size // stride * stride]
         if np.abs(np.cumsum(whole.reshape(-1, stride).T)).max(initial=0.0) > most:

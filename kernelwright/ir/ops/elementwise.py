@@ -82,6 +82,10 @@ def _scipy(name: str) -> Callable[..., Array]:
 
 
 def _power(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        # NumPy takes the root of what is raised to one scalar of 0.5: NaN for -inf, -0 for -0.
+        is_root = (y == 0.5) & ((x == 0) | np.isneginf(x))
+        return np.power(np.where(is_root, np.abs(x), x), y)
     if x.dtype.kind not in "iu":
         return np.power(x, y)
     # MLX multiplies by repeated squaring; NumPy refuses negative integer exponents.

@@ -112,5 +112,6 @@ OPS: tuple[Op, ...] = (
         mlx=MlxCall("logsumexp", (), (("axis", -1), ("keepdims", True))),
         primitive="LogSumExp",
         flops_per_element=10,
+        behaviour=Behaviour(is_decided_by_one=True),
     ),
 )

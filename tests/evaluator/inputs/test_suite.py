@@ -607,6 +607,17 @@ def test_a_case_of_long_sums_shows_each_term(shape: tuple[int, int], axis: int |
     assert Distribution.SIGNS not in kinds
 
 
+@pytest.mark.parametrize(("inner", "is_large"), [(64, False), (1 << 14, True)])
+def test_products_have_a_case_that_shows_operands_of_halves(inner: int, is_large: bool) -> None:
+    graph = canonicalize(capture(mx.matmul, mx.zeros((48, inner)), mx.zeros((inner, 64))))
+    cases = visible_cases(graph, (), EvaluatorConfig())
+    (case,) = (c for c in cases if c.distribution is Distribution.CUT)
+    assert (case.layout is Layout.VARIED) is is_large
+    for x in case.inputs("secret"):
+        # All are rounded down, so that their errors add up.
+        assert (x.astype(np.float16) < x).all()
+
+
 @pytest.mark.parametrize("dtype", [Dtype.UINT8, Dtype.INT8, Dtype.INT16], ids=str)
 def test_long_sums_of_integers_leave_what_a_float_holds(dtype: Dtype) -> None:
     kind = getattr(mx, dtype.value)

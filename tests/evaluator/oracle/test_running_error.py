@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 
+import ml_dtypes
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.draw import draw
 from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge, prepare
 from kernelwright.evaluator.oracle.running_error import analyse
 from kernelwright.evaluator.task import Task
@@ -580,6 +582,20 @@ def test_a_long_mean_of_signs_shows_a_column_that_counts_otherwise(times: int) -
     changed = SIGNS.astype(np.float64)
     changed[:, 70_001] *= times
     assert not passes(one, changed.mean(axis=1).astype(np.float32))
+
+
+def test_a_long_mean_shows_terms_that_were_cut_to_fewer_bits() -> None:
+    random = np.random.default_rng(4)
+    x = draw(Distribution.SIGNS, (4, 1 << 17), Dtype.FLOAT32, random)
+    one = case_of(mean_of_rows, x)
+    for stride in (1, 32, 4096):
+        terms = x.reshape(4, -1, stride).transpose(0, 2, 1).reshape(4, -1)
+        for factor in (np.float32(1), np.float32(1 / 3)):
+            total = np.cumsum(terms * factor, axis=1)[:, -1]
+            assert passes(one, (total / np.float32(x.shape[1]) / factor).astype(np.float32))
+    truncated = (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    for cut in (x.astype(np.float16), x.astype(ml_dtypes.bfloat16), truncated):
+        assert not passes(one, cut.astype(np.float64).mean(axis=1).astype(np.float32))
 
 
 @pytest.mark.parametrize(
