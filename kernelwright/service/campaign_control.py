@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from kernelwright.campaign.history.pausing import is_paused
-from kernelwright.campaign.report.wording import in_cents, in_seconds
+from kernelwright.campaign.report.wording import in_cents, in_local_span, in_seconds
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
@@ -132,13 +132,14 @@ def status_table(states: "list[RunState]") -> FittedTable:
     """List runs so that what one types is never cut."""
     columns = (
         Column("campaign", style="id"),
-        Column("kind", leaves=4),
+        Column("kind", leaves=6),
         Column("name"),
-        Column("device", leaves=5),
+        Column("device", leaves=7),
         Column("state"),
         Column("tried", justify="right", leaves=1),
         Column("right", justify="right", leaves=1),
-        Column("time", leaves=3),
+        Column("when", style="quiet", leaves=4, below="alone", least=24),
+        Column("lasted", justify="right", leaves=3),
         Column("spent", leaves=2),
     )
     rows = [
@@ -150,6 +151,7 @@ def status_table(states: "list[RunState]") -> FittedTable:
             Text(found.state, style=_STYLES.get(found.state, "")),
             Text(str(found.tried)),
             Text(str(found.correct)),
+            Text(in_local_span(found.started_at, found.ended_at)),
             Text(in_seconds(found.seconds)),
             Text(in_cents(found.known_dollars, found.dollars)),
         ]

@@ -2,6 +2,8 @@
 
 import io
 import re
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import mlx.core as mx
@@ -13,7 +15,7 @@ from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, captu
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.run_state import RunState
 from kernelwright.campaign.report.champion_list import champions_by_gain
-from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.campaign.report.wording import in_local_span, in_local_time, in_seconds
 from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.service.campaign_control import status_table
@@ -180,6 +182,8 @@ def test_the_state_of_a_campaign_keeps_its_id_and_figures(
         tried=12345,
         evaluated=1,
         correct=1234,
+        started_at=datetime(2020, 3, 1, 22, 5, tzinfo=UTC),
+        ended_at=datetime(2020, 3, 2, 6, 30, tzinfo=UTC),
         seconds=7500,
         dollars=12.34,
         known_dollars=known,
@@ -187,9 +191,25 @@ def test_the_state_of_a_campaign_keeps_its_id_and_figures(
     console = _console(width)
     console.print(status_table([state]))
     text = _text(console, width)
-    for whole in ("01234567 ", "campaign", "simulator", "interrupted", "12345", "1234 ", spent):
+    for whole in ("01234567 ", "campaign", "simulator", "interrupted", "12345", "1234 ", spent, " Mar 2020 "):
         assert whole in text
     assert "2 h 05 min" in text
+
+
+def test_moments_are_told_on_the_clock_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert in_local_time(datetime(2020, 3, 1, 22, 5, tzinfo=UTC)) == "2 Mar 2020 07:05"
+        this_year = datetime.now(UTC).replace(month=7, day=9, hour=1, minute=0)
+        assert in_local_time(this_year) == "9 Jul 10:00"
+        assert in_local_span(this_year, None) == "9 Jul 10:00 –"
+        assert in_local_span(this_year, this_year + timedelta(hours=2)) == "9 Jul 10:00 – 12:00"
+        until = in_local_span(this_year, this_year + timedelta(hours=20))
+        assert until == "9 Jul 10:00 – 10 Jul 06:00"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_search_names_the_export_of_the_function(

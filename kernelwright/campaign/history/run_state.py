@@ -1,5 +1,6 @@
 """How a run of a campaign stands, in one line."""
 
+from datetime import datetime
 from typing import Literal
 
 from kernelwright.campaign.event import CampaignEnded
@@ -28,7 +29,12 @@ class RunState(Record):
     tried: int
     evaluated: int
     correct: int
+    started_at: datetime
+    """When its first run began."""
+    ended_at: datetime | None = None
+    """When its newest run ended; None while it goes on, and where its process was killed."""
     seconds: float
+    """How long its runs went on, pauses and what lies between them left out."""
     dollars: float
     """At most, as caps count: a call whose reply never came whole may cost its worst case."""
     known_dollars: float
@@ -50,6 +56,8 @@ def state_of(store: KernelStore, run: Campaign) -> RunState:
         tried=totals.tried,
         evaluated=totals.evaluated,
         correct=totals.right,
+        started_at=min(r.started_at for r in runs),
+        ended_at=run.ended_at,
         seconds=sum(lasted_s(store, r) for r in runs),
         dollars=totals.spend.dollars,
         known_dollars=totals.spend.known_dollars,

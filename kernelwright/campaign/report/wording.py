@@ -1,6 +1,7 @@
 """How money, tokens and durations are written on every page."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,22 @@ def in_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def in_local_time(moment: datetime) -> str:
+    """Write a moment on this machine's clock, such as `28 Nov 09:05`; an earlier year is told."""
+    local = moment.astimezone()
+    year = "" if local.year == datetime.now().astimezone().year else f" {local.year}"
+    return f"{local.day} {local:%b}{year} {local:%H:%M}"
+
+
+def in_local_span(began: datetime, ended: datetime | None) -> str:
+    """Write from when to when, such as `28 Nov 22:05 – 29 Nov 06:30`; open where it goes on."""
+    if ended is None:
+        return f"{in_local_time(began)} –"
+    is_one_day = began.astimezone().date() == ended.astimezone().date()
+    until = f"{ended.astimezone():%H:%M}" if is_one_day else in_local_time(ended)
+    return f"{in_local_time(began)} – {until}"
 
 
 def in_causes(replies: "Iterable[UnusableReplies]") -> str:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.report.champion_list import RankedChampion
-from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.campaign.report.wording import in_local_time, in_seconds
 from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.fitted_table import Column, FittedTable
@@ -94,7 +94,7 @@ def print_history(
         Column("rank", style="figure", justify="right", leaves=2),
         Column("by", style="quiet", leaves=4, least=18),
         Column("what", style="quiet", leaves=5, below="dropped", least=24),
-        Column("age", style="quiet", justify="right", leaves=3),
+        Column("when", style="quiet", justify="right", leaves=3),
     )
     rows = [
         [
@@ -105,7 +105,7 @@ def print_history(
             Text(entry.author),
             # A failure says what went wrong, a success what made it different.
             Text(entry.idea if entry.rank else entry.summary or entry.idea),
-            Text(_age(entry.at)),
+            Text(in_local_time(entry.at)),
         ]
         for entry in entries
     ]

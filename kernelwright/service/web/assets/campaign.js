@@ -89,6 +89,7 @@ class CampaignView {
     replace(this.head,
       heading(state.name, badge(state.state), this.link),
       el("p", { cls: "quiet" }, `${format.short(state.id)} · ${state.kind} on ${device} · MLX ${environment.mlx} · ${environment.system}`),
+      el("p", { cls: "quiet" }, el("time", { datetime: state.started_at }, format.span(state))),
       reason && el("p", {}, reason),
       el("div", { cls: "actions" }, this.buttons(), advice && copied(advice), state.state === "finished" && copied(`kernelwright report ${format.short(state.id)} --html report.html`)));
     this.tellLink();

@@ -50,6 +50,7 @@ function card(campaign, chosen, changed) {
   return el("article", { cls: `card ${isLive ? "live" : ""}` },
     el("div", { cls: "card-head" }, el("h2", {}, el("a", { href: `#/campaign/${campaign.id.slice(0, 16)}` }, campaign.name)), badge(campaign.state)),
     el("p", { cls: "quiet" }, `${format.short(campaign.id)} · ${campaign.kind} on ${campaign.device}`),
+    el("p", { cls: "quiet" }, el("time", { datetime: campaign.started_at }, format.span(campaign))),
     el("dl", { cls: "facts" },
       fact("tried", format.count(campaign.tried)), fact("right", format.count(campaign.correct)),
       fact("time", format.seconds(campaign.seconds)), fact("spent", format.paid(campaign.known_dollars, campaign.dollars))),

@@ -78,7 +78,22 @@ export function moment(text) {
   const at = new Date(text);
   const sameDay = at.toDateString() === new Date().toDateString();
   const time = at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  return sameDay ? time : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${time.slice(0, 5)}`;
+  return sameDay ? time : date(at);
+}
+
+// A day and a minute on the reader's clock; an earlier year is told.
+export function date(text) {
+  const at = new Date(text);
+  const year = at.getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" };
+  return `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short", ...year })} ${at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
+}
+
+// When a campaign began and ended.
+export function span(state) {
+  const ended = state.ended_at ? date(state.ended_at) : "";
+  const began = date(state.started_at);
+  if (!ended) return `since ${began}`;
+  return new Date(state.started_at).toDateString() === new Date(state.ended_at).toDateString() ? `${began} – ${ended.slice(-5)}` : `${began} – ${ended}`;
 }
 
 export const STATUS_KIND = {
