@@ -191,7 +191,16 @@ def test_the_state_of_a_campaign_keeps_its_id_and_figures(
     console = _console(width)
     console.print(status_table([state]))
     text = _text(console, width)
-    for whole in ("01234567 ", "campaign", "simulator", "interrupted", "12345", "1234 ", spent, " Mar 2020 "):
+    for whole in (
+        "01234567 ",
+        "campaign",
+        "simulator",
+        "interrupted",
+        "12345",
+        "1234 ",
+        spent,
+        " Mar 2020 ",
+    ):
         assert whole in text
     assert "2 h 05 min" in text
 
