@@ -6,6 +6,7 @@
 import contextlib
 import dis
 import functools
+import gc
 import sys
 import types
 
@@ -115,6 +116,12 @@ def _has(value: object, name: str) -> bool:
     except AttributeError:
         own = ()
     return name in own or any(name in vars(kind) for kind in type(value).__mro__)
+
+
+def _functions_within(made: object) -> list[object]:
+    """List the functions of which mx.compile, mx.grad, mx.vmap or their like made a callable."""
+    parts = (part for part in gc.get_referents(made) if callable(part))
+    return [part for part in parts if not isinstance(part, type)]
 
 
 def _is_module(value: object) -> bool:

@@ -24,6 +24,7 @@ from kernelwright.runtime.code_names import (
     _PLAIN,
     _attribute,
     _compute_cached,
+    _functions_within,
     _globals_in,
     _has,
     _is_from_the_users,
@@ -280,9 +281,8 @@ class _Walk:
         elif type(value).__module__ == "mlx.core":
             # What mx.compile, mx.grad and mx.vmap return.
             self._token(id(value))
-            for part in gc.get_referents(value):
-                if isinstance(part, types.FunctionType | types.MethodType):
-                    self._visit(part, name)
+            for part in _functions_within(value):
+                self._visit(part, name)
         else:
             self._data(value, name)
 

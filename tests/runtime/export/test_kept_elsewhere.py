@@ -14,6 +14,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.runtime.export.function.alone import ExampleCall
 from kernelwright.runtime.export.function.function_export import FunctionFiles, export_function
 from kernelwright.runtime.export.function.module_file import imported
+from kernelwright.runtime.export.function.source import carry
 from kernelwright.runtime.export.function.variant import Lookup
 
 # mypy: disable-error-code="no-untyped-call,no-any-return,misc"
@@ -90,6 +91,31 @@ def of_a_proxy(x: mx.array) -> mx.array:
     return mx.softmax(x * OBSERVED.weight, axis=-1)
 
 
+def _distance(a: mx.array, b: mx.array) -> mx.array:
+    return mx.exp(-mx.square(a - b).sum())
+
+
+distances = mx.vmap(mx.vmap(_distance, in_axes=(None, 0)), in_axes=(0, None))
+
+
+def of_mapped(x: mx.array) -> mx.array:
+    return 1 - distances(x, x).sum(axis=-1)
+
+
+@mx.custom_function
+def rounded(x: mx.array) -> mx.array:
+    return mx.round(x)
+
+
+@rounded.vjp
+def _(primal: mx.array, cotangent: mx.array, output: mx.array) -> mx.array:
+    return cotangent
+
+
+def of_a_custom_function(x: mx.array) -> mx.array:
+    return rounded(x) * 2
+
+
 class Table:
     def __init__(self) -> None:
         self.table: mx.array | None = None
@@ -119,7 +145,7 @@ def lookup(kernels_of: Callable[..., Lookup]) -> Lookup:
     return kernels_of(lambda _: ("m4-pro",))
 
 
-@pytest.mark.parametrize("name", ["child", "scaled", "of_a_partial", "of_a_context"])
+@pytest.mark.parametrize("name", ["child", "scaled", "of_a_partial", "of_a_context", "of_mapped"])
 def test_it_is_served_and_computes_the_same(name: str, lookup: Lookup) -> None:
     function = globals()[name]
     with imported(_exported(function, name, lookup).files, name) as module:
@@ -167,3 +193,8 @@ def test_what_no_export_follows_is_refused(name: str, words: str, lookup: Lookup
     with pytest.raises(KernelwrightError, match=words):
         _exported(globals()[name], name, lookup)
     assert filled.table is None
+
+
+def test_the_derivative_of_a_custom_function_is_carried() -> None:
+    blocks = carry(of_a_custom_function, "of_a_custom_function").blocks
+    assert any("@rounded.vjp\ndef rounded_rule_1(" in block for block in blocks)

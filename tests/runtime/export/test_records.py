@@ -153,7 +153,9 @@ def test_arrays_of_records_and_objects_are_inputs_of_tests(
 def test_an_implementation_that_a_call_registers_is_named(kernels_of: KernelsOf) -> None:
     smoothed.register(tuple, _of_tuple)
     try:
-        with pytest.raises(UnsupportedError, match=r"for tuple is registered by a call; write @"):
+        with pytest.raises(
+            UnsupportedError, match=r" is given to smoothed by a call; write a decorator"
+        ):
             _files(smoothed, CALLS[smoothed][0], kernels_of(lambda _: ("m4-pro",)))
     finally:
         smoothed.register(tuple, smoothed.registry[object])

@@ -9,7 +9,9 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TypeGuard
 
-from kernelwright.runtime.code_names import _has
+import mlx.core as mx
+
+from kernelwright.runtime.code_names import _functions_within, _has
 from kernelwright.runtime.export.function.literal import is_literal
 
 ALLOWED = frozenset({"mlx", *sys.stdlib_module_names}) - {"__main__"}
@@ -48,13 +50,20 @@ def namespace_of(value: object) -> dict[str, object]:
     return space
 
 
-def implementations_of(value: object) -> dict[type, FunctionType]:
-    """Return what a `functools.singledispatch` function does for classes, but for all others."""
+def implementations_of(value: object) -> dict[str, FunctionType]:
+    """Return what decorators gave a function: each under a name, and none for most functions.
+
+    That is what `functools.singledispatch` does for a class, or an `mx.custom_function` instead of
+    MLX's own derivative.
+    """
+    if isinstance(value, mx.custom_function):
+        _, *given = [f for f in _functions_within(value) if isinstance(f, FunctionType)]
+        return {f"rule_{i}": f for i, f in enumerate(given, 1)}
     registry = getattr(value, "registry", None)
     if not isinstance(value, FunctionType) or not isinstance(registry, Mapping):
         return {}
     first = registry.get(object)
-    return {kind: f for kind, f in registry.items() if f is not first}
+    return {kind.__name__: f for kind, f in registry.items() if f is not first}
 
 
 def closure_of(function: FunctionType) -> dict[str, object]:

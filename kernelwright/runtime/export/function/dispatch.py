@@ -22,6 +22,7 @@ from kernelwright.runtime.code_names import (
     _MISSING,
     _attribute,
     _compute_cached,
+    _functions_within,
     _has,
     _is_module,
     _slot_names,
@@ -148,6 +149,10 @@ class _Call:
             self._describe_all(list(value.items() if hasattr(value, "items") else value), path)
         elif callable(value) and _has(value, "__qualname__"):
             self._describe_function(value, path)
+        elif type(value).__module__ == "mlx.core" and callable(value):
+            # What mx.vmap and its like return shows its address alone.
+            self._words.append(type(value).__qualname__)
+            self._describe_all(_functions_within(value), path)
         elif _has(value, "tobytes"):
             # NumPy's: the values are part of what was traced.
             digest = hashlib.sha1(value.tobytes()).hexdigest()

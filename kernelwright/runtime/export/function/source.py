@@ -90,6 +90,10 @@ def carry(
     return _Carrier(name, by_state=by_state, read=names).carry(function, arguments)
 
 
+_REGISTERING = (".register", ".vjp", ".jvp", ".vmap")
+"""Decorators that give a function something and leave it a name of its own."""
+
+
 class _Carrier:
     def __init__(self, name: str, *, by_state: bool, read: frozenset[str] | None) -> None:
         self._found = CarriedSource(name, ())
@@ -263,15 +267,16 @@ class _Carrier:
         self._implementations(name, value)
 
     def _implementations(self, generic: str, value: object) -> None:
-        """Carry what a generic function does for classes; their decorators register it again."""
-        for kind, implementation in implementations_of(value).items():
-            name = f"{generic}_{kind.__name__}"
+        """Carry what decorators gave a function; they do so again."""
+        for label, implementation in implementations_of(value).items():
+            name = f"{generic}_{label}"
             node, text, space = self._parsed(name, implementation)
-            if not any(".register" in ast.unparse(each) for each in node.decorator_list):
+            written = [ast.unparse(each) for each in node.decorator_list]
+            if not any(part in each for each in written for part in _REGISTERING):
                 raise NotPortableError(
-                    f"{generic} is a functools.singledispatch function, and what it does for "
-                    f"{kind.__name__} is registered by a call; write @{generic}.register above "
-                    "its definition"
+                    f"{implementation.__name__} is given to {generic} by a call; write a "
+                    f"decorator, such as @{generic}.register or @{generic}.vjp, above its "
+                    "definition"
                 )
             names = self._names_in(node, space, own=node.name, at=Origin.of(implementation))
             self._claim(name, implementation)
