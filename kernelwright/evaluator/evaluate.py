@@ -15,9 +15,9 @@ from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.pipeline import run_pipeline
 from kernelwright.evaluator.stages.protocol import Context
-from kernelwright.evaluator.stages.trial import Failure
+from kernelwright.evaluator.stages.trial import Failure, Turn
 from kernelwright.evaluator.stages.verdict import Verdict
-from kernelwright.evaluator.stages.worker_pool import Turn, WorkerPool
+from kernelwright.evaluator.stages.worker_pool import WorkerPool
 from kernelwright.evaluator.task import Task
 from kernelwright.extra import need_extra
 from kernelwright.metal.device.base import DeviceInfo
