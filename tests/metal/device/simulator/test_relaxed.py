@@ -5,7 +5,7 @@ import pytest
 
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.base import RunOptions
-from kernelwright.metal.device.simulator.runtime import _workers
+from kernelwright.metal.device.simulator.dispatch import workers_of
 
 _GROUPS = 8
 _HEAD = """#include <metal_stdlib>
@@ -95,8 +95,25 @@ def test_a_maximum_may_look_before_it_exchanges() -> None:
 
 
 def test_small_launches_in_a_drawn_order_run_one_threadgroup_after_the_other() -> None:
-    assert _workers((1024, 4, 1), (32, 1, 1), RunOptions(order_seed=7)) == 1
+    assert workers_of((1024, 4, 1), (32, 1, 1), RunOptions(order_seed=7)) == 1
 
 
 def test_a_single_threadgroup_takes_a_single_core() -> None:
-    assert _workers((1024, 1, 1), (1024, 1, 1), RunOptions()) == 1
+    assert workers_of((1024, 1, 1), (1024, 1, 1), RunOptions()) == 1
+
+
+def test_a_loop_that_waits_for_another_threadgroup_sees_its_store_in_the_end() -> None:
+    look_back = """
+      uint part = 0;
+      if (t == 0) part = atomic_fetch_add_explicit(count, 1u, memory_order_relaxed);
+      part = simd_broadcast_first(part);
+      uint own = uint(simd_sum(x[part * 32 + t]));
+      if (t == 0) {
+        uint before = part > 0 ? 0 : 0x80000000;
+        while (before == 0)
+          before = atomic_load_explicit(parts + part - 1, memory_order_relaxed);
+        atomic_store_explicit(parts + part, before + own | 0x80000000, memory_order_relaxed);
+        if (part == n - 1) y[0] = float(before + own & 0x7fffffff);
+      }
+    }"""
+    assert _sum(look_back)[0] == TOTAL

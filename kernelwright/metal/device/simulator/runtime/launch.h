@@ -15,7 +15,7 @@ constexpr uint32_t MAXIMUM_ARGUMENTS = 32;
 constexpr uint32_t MAXIMUM_THREADS = 1024;
 constexpr uint32_t MAXIMUM_SIMDGROUPS = MAXIMUM_THREADS / KW_SIMD_WIDTH;
 
-// The records below cross to Python; `runtime.py` declares the same layouts.
+// The records below cross to Python; `native.py` declares the same layouts.
 
 struct Buffer {
   char* data;

@@ -10,6 +10,9 @@ namespace kw {
 namespace {
 
 constexpr uint32_t PROBES = 8;
+// So often a threadgroup may be told what was, before all that others wrote has come through: a
+// relaxed store is seen in the end, so that a loop which waits for it does end.
+constexpr uint32_t MOST_STALE = 1024;
 
 // The place of an address in the table, or where it may be put; null where that is full.
 uint64_t* find(OwnAtomics& own, uint64_t address) {
@@ -43,6 +46,9 @@ const void* stale_value(Worker& worker, uint64_t address, uint32_t size) {
   const uint64_t* own = find(worker.own_atomics, address);
   // Of a threadgroup that writes very many places nothing more is known.
   if (own == nullptr || *own == address) return nullptr;
+  if (worker.own_atomics.stale_count == MOST_STALE) return nullptr;
+  worker.own_atomics.stale_count++;
+  worker.own_atomics.is_used = true;
   return worker.launch->request.buffers[index].data + offset;
 }
 

@@ -39,6 +39,7 @@ struct Pending {
 struct OwnAtomics {
   static constexpr uint32_t MOST = 256;
   uint64_t addresses[MOST];
+  uint32_t stale_count;  // loads that were told what was before
   bool is_used;
   bool has_fenced;  // since the last place was added: what was read there orders what follows
 };
