@@ -49,6 +49,11 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
             yield node, "'auto' is not allowed in a function's parameters before C++20"
         elif node.kind in _FUNCTIONS and _is_variadic(node):
             yield node, "variable arguments are not supported in Metal"
+        elif node.kind == "CXXParenListInitExpr":
+            # C++20 initialises a class without constructors so; Metal is C++17 at most.
+            yield node, f"no matching constructor for initialization of '{node.type}'"
+        elif node.kind == "CXXMethodDecl" and _is_wide_subscript(node):
+            yield node, "overloaded 'operator[]' cannot have more than one parameter"
 
 
 def called_kernels(nodes: Sequence[Node], kernels: Collection[str]) -> Iterator[tuple[Node, str]]:
@@ -106,3 +111,9 @@ def _is_of_auto(node: Node) -> bool:
 
 def _is_variadic(node: Node) -> bool:
     return re.search(r"(?:\(|, )\.\.\.\)", node.type) is not None
+
+
+def _is_wide_subscript(node: Node) -> bool:
+    """Say whether a method is an `operator[]` of C++23."""
+    parameters = sum(child.kind == "ParmVarDecl" for child in node.children)
+    return " operator[] " in node.details and parameters > 1

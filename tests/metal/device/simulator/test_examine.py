@@ -396,6 +396,22 @@ LANGUAGE = {
         "",
         ORDER,
     ),
+    "class of members by parentheses": (
+        "P p(x[i], 1); y[i] = p.a;",
+        "struct P { float a, b; };",
+        "no matching constructor for initialization of 'P'",
+    ),
+    "class of a template's by parentheses": (
+        "y[i] = f(x[i]);",
+        """template <typename T> struct Q { T a, b; };
+template <typename T> T f(T a) { return Q<T>(a, a).b; }""",
+        "no matching constructor for initialization of 'Q<float>'",
+    ),
+    "two subscripts": (
+        "A a; y[i] = a[1, 2];",
+        "struct A { int operator[](int n, int m) const { return n + m; } };",
+        "overloaded 'operator[]' cannot have more than one parameter",
+    ),
     "64-bit sum": (
         "atomic_fetch_add_explicit((device atomic<ulong>*)y, 1ul, memory_order_relaxed);",
         "",
