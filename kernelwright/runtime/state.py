@@ -203,11 +203,12 @@ class _Walk:
         self._depth_in_modules -= 1
 
     def _object(self, value: object) -> None:
+        kind: type = type(value)
         fields = getattr(value, "__dict__", None)
         if isinstance(fields, dict):
-            self._whole(fields, list(fields.items()), _cached_properties(type(value)))
-        for kind in type(value).__mro__:
-            call = vars(kind).get("__call__")
+            self._whole(fields, list(fields.items()), _cached_properties(kind))
+        for base in kind.__mro__:
+            call = vars(base).get("__call__")
             if callable(call) and isinstance(inner := _original_of(call), FunctionType):
                 self._visit(inner)
                 break
