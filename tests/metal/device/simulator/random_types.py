@@ -170,7 +170,8 @@ def _pointers(chance: random.Random, name: str) -> Step:
 
 
 def _saturated(p: Numbers, q: Numbers) -> Numbers:
-    return np.minimum(p.astype(np.uint64) + q, np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    total = np.minimum(p.astype(np.uint64) + q, np.uint64(0xFFFFFFFF))
+    return np.asarray(total, np.uint32)
 
 
 def _integers(chance: random.Random, _: str) -> Step:
