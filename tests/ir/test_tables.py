@@ -48,33 +48,15 @@ RECOGNISING = frozenset(
 """Where patterns of ops are recognised."""
 SINGLE_OPS = {
     "agents/roles/text/example.py": "scatter slice",
-    "evaluator/inputs/extent.py": "attention",
-    "evaluator/inputs/independence.py": (
-        "attention broadcast cast contiguous convolution copy expand_dims flatten matmul "
-        "quantized_matmul reshape select slice softmax split squeeze stop_gradient transpose "
-        "unflatten"
-    ),
     "evaluator/inputs/suite_plan.py": "mean sum",
-    "evaluator/inputs/value_domain.py": "abs add multiply negative select subtract",
-    "evaluator/inputs/wrapping.py": "cast",
-    "evaluator/oracle/dependence.py": "multiply select",
+    "evaluator/inputs/value_domain.py": "abs add multiply negative subtract",
+    "evaluator/oracle/dependence.py": "multiply",
     "evaluator/oracle/error_rules.py": (
-        "attention dequantize erf floor_divide logaddexp logsumexp max min power prod "
-        "search_sorted softmax view"
+        "attention dequantize erf floor_divide logaddexp logsumexp power prod search_sorted view"
     ),
-    "evaluator/oracle/ignored_values.py": "matmul",
-    "evaluator/oracle/inner_extremes.py": (
-        "divide equal floor_divide not_equal power remainder tan"
-    ),
-    "evaluator/oracle/reference.py": "cast",
-    "evaluator/oracle/row_blocks.py": (
-        "as_strided attention broadcast concatenate gather gather_axis matmul pad slice split "
-        "transpose"
-    ),
+    "evaluator/oracle/inner_extremes.py": "divide equal floor_divide not_equal power remainder tan",
+    "evaluator/oracle/row_blocks.py": "attention",
     "evaluator/oracle/tracked.py": "softmax",
-    "evaluator/oracle/zero_signs.py": "max min select",
-    "evaluator/speed/mlx_fast.py": "cast",
-    "evaluator/speed/roofline.py": "as_strided attention broadcast convolution select",
     "metal/perf/work.py": "divide",
     "runtime/models/choosing.py": "attention",
 }

@@ -7,7 +7,7 @@ from kernelwright.ir.ops import Call, Kind, op_named
 
 _FLOPS_AN_ELEMENT = 1 << 8
 """Of a product: the simulator takes about as long for them as to read and write some elements."""
-_ARRAYS_OF_SCORES = 4
+_ARRAYS_HELD = 4
 """Scores and weights of an attention, and what each may be off, live at once in the oracle."""
 
 
@@ -24,11 +24,8 @@ def extent_of(graph: Graph) -> int:
 def _held(graph: Graph, node: Node) -> int:
     """Return how many elements an op's largest value has."""
     made = max(graph.types[value].size for value in node.outputs)
-    if node.op != "attention":
-        return made
-    batch, heads, queries, _ = graph.types[node.inputs[0]].shape
-    scores = batch * heads * queries * graph.types[node.inputs[1]].shape[2]
-    return max(made, _ARRAYS_OF_SCORES * scores)
+    held_of = op_named(node.op).held_of
+    return made if held_of is None else max(made, _ARRAYS_HELD * held_of(Call.of(graph, node)))
 
 
 def _multiplied(graph: Graph, node: Node) -> int:

@@ -304,7 +304,7 @@ def _guards(graph: Graph, node: Node, value: ValueId) -> bool:
     """Say whether an integer may pass, or a bound instead; of floats both arms must be seen."""
     if not graph.types[value].dtype.is_integer:
         return False
-    return node.op in _BOUNDS or (node.op == "select" and value in node.inputs[1:])
+    return node.op in _BOUNDS or (op_named(node.op).behaviour.chooses and value in node.inputs[1:])
 
 
 def accumulation_length(graph: Graph) -> int:

@@ -30,7 +30,7 @@ def may_be_anything(graph: Graph, value: ValueId) -> bool:
 
 def _is_defined(graph: Graph, node: Node, made: dict[ValueId, bool]) -> bool:
     first, result = graph.types[node.inputs[0]].dtype, graph.types[node.outputs[0]].dtype
-    if node.op == "cast":
+    if op_named(node.op).behaviour.converts:
         # A float too large for an integer becomes nobody knows which.
         return not (first.is_float and result.is_integer)
     if only_moves(node) or not any(graph.types[v].dtype.is_integer for v in node.inputs):

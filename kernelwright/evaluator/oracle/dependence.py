@@ -21,7 +21,7 @@ def constant_outputs(graph: Graph) -> frozenset[int]:
 
 def _read(known: Known, node: Node) -> tuple[ValueId, ...]:
     """Return what a node reads that can matter."""
-    if node.op == "select" and known.has(node.inputs[0]):
+    if op_named(node.op).behaviour.chooses and known.has(node.inputs[0]):
         condition, (_, taken, other) = known.value(node.inputs[0]), node.inputs
         arms = ((taken, bool(condition.any())), (other, not condition.all()))
         return tuple(arm for arm, is_read in arms if is_read)

@@ -227,7 +227,7 @@ def _of_scaled_argument(op: Op, call: Call, values: Sequence[Array], made: Reals
 def _reduction(
     op: Op, call: Call, x: Array, error: Reals | None, made: Array, dtype: Dtype
 ) -> Reals | None:
-    if op.name in ("max", "min"):
+    if op.behaviour.is_extreme:
         return None if error is None else np.max(error, axis=call.integers("axes"), keepdims=True)
     if op.behaviour.makes_bool:
         return error_of_flags(op, call, x, error, made)
@@ -236,7 +236,7 @@ def _reduction(
     if x.dtype.kind != "f":
         exact = error is None and not dtype.is_float
         return None if exact else error_of_sum(op, call, x.astype(np.float64), error, made)
-    if op.name == "softmax":
+    if op.behaviour.makes_weights:
         return error_of_softmax(x, error, made)
     if op.name == "logsumexp":
         return error_of_logsumexp(x, error, made)

@@ -9,8 +9,8 @@ from kernelwright.evaluator.inputs.distribution import Reals
 from kernelwright.evaluator.inputs.independence import is_softmax_weight
 from kernelwright.evaluator.oracle.expected_output import Mask
 from kernelwright.ir.analysis.reference import Made, reference
-from kernelwright.ir.graph import Graph
-from kernelwright.ir.ops import Call, op_named
+from kernelwright.ir.graph import Graph, Node
+from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.device.executable import Array
 
 _LEAST_WEIGHT = 2.0**-126
@@ -30,6 +30,12 @@ def _meets(one: Mask, other: Mask) -> Mask:
     return np.asarray(np.matmul(one.astype(np.float32), other.astype(np.float32)) > 0)
 
 
+def _is_product(node: Node) -> bool:
+    """Say whether a node is a product of two operands that are read as they are."""
+    op = op_named(node.op)
+    return op.kind is Kind.CONTRACTION and len(node.inputs) == 2 and op.skipped is None
+
+
 def out_of_sight(
     graph: Graph, inputs: Sequence[Array], expected: Sequence[Array]
 ) -> list[Mask] | None:
@@ -44,8 +50,11 @@ def out_of_sight(
     unread_by: dict[str, Callable[..., Array]] = {
         op: skipped for op in ops if (skipped := op_named(op).skipped) is not None
     }
-    if any(n.op == "matmul" and is_softmax_weight(graph, n.inputs[0]) for n in graph.nodes):
-        unread_by["matmul"] = _weighted_by_zero
+    unread_by |= {
+        node.op: _weighted_by_zero
+        for node in graph.nodes
+        if _is_product(node) and is_softmax_weight(graph, node.inputs[0])
+    }
     if not unread_by:
         return None
     if all(np.isfinite(array.astype(np.float64)).all() for array in inputs):

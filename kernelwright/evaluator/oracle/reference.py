@@ -30,6 +30,7 @@ from kernelwright.evaluator.oracle.row_blocks import block_inputs, row_blocks
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph, Node
+from kernelwright.ir.ops import op_named
 from kernelwright.ir.ops.undefined import Clamp
 from kernelwright.metal.device.executable import Array
 
@@ -277,7 +278,7 @@ def _unconvertible(
 
 
 def _becomes_integer(graph: Graph, node: Node) -> bool:
-    if node.op != "cast":
+    if not op_named(node.op).behaviour.converts:
         return False
     made, read = graph.types[node.outputs[0]].dtype, graph.types[node.inputs[0]].dtype
     return made.is_integer and read.is_float

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.ops.axes import slices
+from kernelwright.ir.ops import Call, Domain, Kind, batch_axes, op_named
 from kernelwright.ir.passes.resize import free_dimensions, resize
 
 T = TypeVar("T", bound=np.generic)
@@ -171,73 +170,25 @@ class _Independence:
         return None
 
     def _keeps(self, node: Node, axes: dict[ValueId, int | None]) -> bool:
-        read, made = [axes[v] for v in node.inputs], [axes[v] for v in node.outputs]
-        if all(axis is None for axis in (*read, *made)):
-            return True
-        kind, call = op_named(node.op).kind, Call.of(self.graph, node)
-        if kind is Kind.ELEMENTWISE:
-            return True
-        if len(set(made)) != 1 or not read:
+        read, made = [axes[v] for v in node.inputs], {axes[v] for v in node.outputs}
+        op, call = op_named(node.op), Call.of(self.graph, node)
+        if op.kind is Kind.ELEMENTWISE or made == {None}:
+            return op.kind is Kind.ELEMENTWISE or not any(axis is not None for axis in read)
+        if len(made) != 1 or not read:
             return False
-        if node.op == "broadcast":
-            return _keeps_broadcast(call, read[0], made[0])
-        if read[0] is None or made[0] is None:
-            return kind is Kind.INDEXING and _keeps_gather(node, read, made[0])
-        if kind is Kind.VIEW:
-            return _keeps_view(node, call, read[0], made[0])
-        same = read[0] == made[0]
-        if kind is Kind.REDUCTION:
-            return same and read[0] not in _reduced(call)
-        if kind in (Kind.SCAN, Kind.SORT) and len(read) == 1:
-            rank = len(call.inputs[0].shape)
-            return same and call.integer("axis") % rank != read[0]
-        if node.op == "concatenate":
-            return set(read) == {made[0]} and call.integer("axis") != made[0]
-        if node.op == "pad":
-            return same and read[0] not in call.integers("axes")
-        if node.op == "gather_axis":
-            return set(read) == {made[0]} and call.integer("axis") != made[0]
-        if node.op == "matmul":
-            return _keeps_matmul(call, read, made[0])
-        return False
-
-
-def _keeps_broadcast(call: Call, read: int | None, made: int | None) -> bool:
-    if read is None or made is None:
-        return read is None
-    return made == read + len(call.outputs[0].shape) - len(call.inputs[0].shape)
-
-
-def _keeps_view(node: Node, call: Call, read: int, made: int) -> bool:
-    before, after = call.inputs[0].shape, call.outputs[0].shape
-    if node.op == "transpose":
-        return call.integers("axes")[made] == read
-    if node.op == "slice":
-        return read == made and slices(call)[read] == slice(0, before[read], 1)
-    if node.op == "split":
-        return read == made and call.integer("axis") != read
-    if node.op == "as_strided":
-        return False
-    same_size = before[read] == after[made]
-    return same_size and np.prod(before[:read]) == np.prod(after[:made])
-
-
-def _reduced(call: Call) -> tuple[int, ...]:
-    if "axes" in call.attributes:
-        return call.integers("axes")
-    if "axis" in call.attributes:
-        return (call.integer("axis"),)
-    return (len(call.inputs[0].shape) - 1,)
-
-
-def _keeps_gather(node: Node, read: Sequence[int | None], made: int | None) -> bool:
-    """Allow looking up rows of a table that all share, by indices that lie along the rows."""
-    return node.op == "gather" and read[0] is None and set(read[1:]) == {made}
-
-
-def _keeps_matmul(call: Call, read: Sequence[int | None], made: int) -> bool:
-    ranks = [len(t.shape) for t in call.inputs]
-    from_end = len(call.outputs[0].shape) - made
-    if read[0] is None or ranks[0] - read[0] != from_end or from_end == 1:
-        return False
-    return read[1] is None or (from_end > 2 and ranks[1] - read[1] == from_end)
+        if not any(axis is not None for axis in read):
+            return op.kind is Kind.VIEW
+        (after,) = made
+        assert after is not None
+        is_packed = Domain.PACKED in op.behaviour.domains
+        if op.kind is Kind.CONTRACTION and (read[0] is None or is_packed):
+            # Columns of the right operand are no rows, and each block would unpack it anew.
+            return False
+        return all(
+            axis is None
+            or (
+                batch_axes(op, call, place, frozenset({axis})) == made
+                and call.inputs[place].shape[axis] == call.outputs[0].shape[after]
+            )
+            for place, axis in enumerate(read)
+        )

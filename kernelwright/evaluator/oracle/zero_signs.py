@@ -22,13 +22,13 @@ def settled_zeros(op: Op, call: Call, read: Sequence[Tracked], made: Array) -> M
     """
     if made.dtype.kind != "f" or not (made == 0).any() or any(r.error is not None for r in read):
         return None
-    if op.name == "select":
+    if op.behaviour.chooses:
         return _of_choice(read, made)
     known = _known(read[0])
     if op.kind is Kind.VIEW and len(read) == 1:
         assert op.meaning is not None
         return np.asarray(op.meaning(call, known), bool)
-    if op.name in ("max", "min"):
+    if op.kind is Kind.REDUCTION and op.behaviour.is_extreme:
         return _of_row(read[0], known, call.integers("axes"), made)
     if op.kind is Kind.SORT:
         return _of_row(read[0], known, (call.integer("axis"),), made)

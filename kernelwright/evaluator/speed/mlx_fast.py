@@ -6,6 +6,7 @@ import mlx.core as mx
 
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.naming.idioms import Idiom, idioms
+from kernelwright.ir.ops import op_named
 from kernelwright.ir.region import Region
 from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.device.array import mlx_dtype
@@ -42,7 +43,7 @@ def _shared_casts(graph: Graph, idiom: Idiom) -> tuple[int, ...]:
         maker
         for maker in makers
         if maker is not None
-        and graph.nodes[maker].op == "cast"
+        and op_named(graph.nodes[maker].op).behaviour.converts
         and operands.issuperset(graph.nodes[maker].inputs)
     )
 

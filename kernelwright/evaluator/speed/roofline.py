@@ -2,12 +2,9 @@
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.ops import Call, Domain, Kind, op_named
+from kernelwright.ir.ops import Call, Domain, Kind, Op, op_named
 
 _WHOLE = frozenset({Kind.SORT, Kind.SCAN, Kind.CONTRACTION})
-_JOINS = frozenset({"concatenate", "pad"})
-_UNMASKED_ATTENTION = 3
-"""Queries, keys and values; what follows is a mask, or sinks."""
 
 
 def least_bytes(graph: Graph) -> int:
@@ -63,28 +60,33 @@ def _needed_elements(graph: Graph) -> dict[ValueId, int]:
 
 def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[ValueId]) -> int:
     """Return how many elements of one operand `wanted` elements of the output depend on."""
-    kind, made = op_named(node.op).kind, graph.types[node.outputs[0]].size
+    op, made = op_named(node.op), graph.types[node.outputs[0]].size
     size = graph.types[node.inputs[place]].size
     is_whole = wanted == made
-    if node.op == "broadcast":
-        return wanted * size // max(made, 1)
-    if kind is Kind.VIEW and node.op != "as_strided":
-        return wanted
+    if op.kind is Kind.VIEW and not op.behaviour.overlaps:
+        # What is repeated is read once.
+        return wanted * min(size, made) // max(made, 1)
     others = [v for i, v in enumerate(node.inputs) if i != place]
-    if any(v in masked for v in others) or (node.op == "select" and place > 0):
+    if any(v in masked for v in others) or (op.behaviour.chooses and place > 0):
         return 0
-    if op_named(node.op).behaviour.absorbs and not graph.types[node.inputs[place]].dtype.is_float:
+    if op.behaviour.absorbs and not graph.types[node.inputs[place]].dtype.is_float:
         return 0
-    if kind is Kind.ELEMENTWISE:
+    if op.kind is Kind.ELEMENTWISE:
         return wanted // _parts_of_element(graph, node)
-    if kind is Kind.REDUCTION:
-        return 0 if op_named(node.op).behaviour.makes_bool else wanted * size // max(made, 1)
-    if kind is Kind.CONTRACTION and not _is_whole(graph, node):
+    if op.kind is Kind.REDUCTION:
+        return 0 if op.behaviour.makes_bool else wanted * size // max(made, 1)
+    if op.kind is Kind.CONTRACTION and not _is_whole(graph, node):
         return 0
-    if kind in _WHOLE or node.op in _JOINS:
+    if op.kind in _WHOLE or _joins_parts(op):
         return size if is_whole else 0
     # Of gathers, scatters and the rest, indices decide what is read, and nobody knows them.
     return 0
+
+
+def _joins_parts(op: Op) -> bool:
+    """Say whether an op writes all of its operands side by side."""
+    is_copy = op.kind is Kind.INDEXING and op.flops_per_element == 0
+    return is_copy and op.behaviour.data_places is None
 
 
 def _parts_of_element(graph: Graph, node: Node) -> int:
@@ -99,14 +101,9 @@ def _parts_of_element(graph: Graph, node: Node) -> int:
 
 def _is_whole(graph: Graph, node: Node) -> bool:
     """Say whether a contraction multiplies all of its operands: no index, mask or step decides."""
-    attributes = dict(node.attributes)
-    if node.op == "attention":
-        is_masked = attributes.get("is_causal") or attributes.get("window")
-        return not is_masked and len(node.inputs) == _UNMASKED_ATTENTION
-    if node.op == "convolution":
-        steps = [attributes.get(name, ()) for name in ("strides", "input_dilation")]
-        return all(step == 1 for part in steps if isinstance(part, tuple) for step in part)
     op = op_named(node.op)
+    if op.multiplies_all is not None:
+        return op.multiplies_all(Call.of(graph, node))
     return op.meaning is not None and Domain.INDEX not in op.behaviour.domains
 
 
@@ -117,7 +114,7 @@ def _is_varied(graph: Graph, value: ValueId) -> bool:
         if node is None:
             return False
         kind = op_named(node.op).kind
-        if node.op == "broadcast" and graph.types[node.inputs[0]].size < graph.types[value].size:
+        if kind is Kind.VIEW and graph.types[node.inputs[0]].size < graph.types[value].size:
             return False
         if kind is Kind.ELEMENTWISE:
             size = graph.types[value].size
@@ -139,4 +136,4 @@ def _masked_values(graph: Graph) -> frozenset[ValueId]:
 
 
 def _is_choice(graph: Graph, node: Node) -> bool:
-    return node.op == "select" or graph.types[node.outputs[0]].dtype is Dtype.BOOL
+    return op_named(node.op).behaviour.chooses or graph.types[node.outputs[0]].dtype is Dtype.BOOL

@@ -17,6 +17,7 @@ from kernelwright.ir.ops import (
 )
 from kernelwright.ir.ops.axes import reduced_axes
 from kernelwright.ir.ops.barrier import _as_recorded
+from kernelwright.ir.ops.batching import batch_axes
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
 from kernelwright.ir.ops.op import Call, Kind, MlxCall, Op
@@ -53,6 +54,7 @@ __all__ = [
     "Kind",
     "MlxCall",
     "Op",
+    "batch_axes",
     "exact_dtype",
     "mean_divisor",
     "op_named",

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from kernelwright.ir.ops import relation
+from kernelwright.ir.ops import batching, relation
 from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
 
 # A row that masks hide as a whole has equal weights, as in MLX.
 _HIDDEN = float(np.finfo(np.float32).min)
+_UNMASKED = 3
+"""Queries, keys and values; what follows is a mask, or sinks."""
 
 
 def _attention(call: Call, q: Array, k: Array, v: Array, *rest: Array) -> Array:
@@ -70,6 +72,15 @@ def _flops(call: Call) -> int:
     return 2 * call.inputs[0].size * keys + 2 * call.outputs[0].size * keys + 8 * keys * head
 
 
+def _scores(call: Call) -> int:
+    return call.inputs[0].size // call.inputs[0].shape[3] * call.inputs[1].shape[2]
+
+
+def _is_unmasked(call: Call) -> bool:
+    is_whole = not (call.flag("is_causal") or call.integer("window"))
+    return is_whole and len(call.inputs) == _UNMASKED
+
+
 OPS: tuple[Op, ...] = (
     Op(
         "attention",
@@ -78,7 +89,10 @@ OPS: tuple[Op, ...] = (
         attributes=("scale", "is_causal", "window", "soft_cap", "has_sinks"),
         shapes=_shape,
         flops_of=_flops,
+        held_of=_scores,
+        multiplies_all=_is_unmasked,
         relation=relation.attended,
+        batching=batching.attended,
         skipped=spoiled,
     ),
 )

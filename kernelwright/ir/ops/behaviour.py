@@ -41,6 +41,16 @@ class Behaviour:
     """Its argument may be scaled by log2(e), which rounds twice, before `exp2`."""
     picks: bool = False
     """The result is among what it reads, or as exact."""
+    chooses: bool = False
+    """Its first operand says which of the others the result is."""
+    converts: bool = False
+    """The result is what it reads, in another dtype."""
+    makes_weights: bool = False
+    """Each row's results add up to one, and may round to zero."""
+    is_extreme: bool = False
+    """The result is the greatest or the least of what it reads."""
+    overlaps: bool = False
+    """An element may stand at several places of the result, in any order."""
     is_total: bool = False
     """Integers of any size are defined: what overflows wraps around, or one is chosen."""
     absorbs: bool = False

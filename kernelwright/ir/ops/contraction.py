@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kernelwright.ir.ops import relation
+from kernelwright.ir.ops import batching, relation
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 from kernelwright.ir.ops.weight import FLOAT_MODES, dequantized, dequantized_floats
@@ -168,6 +168,11 @@ def _convolution_flops(call: Call) -> int:
     return 2 * call.outputs[0].size * math.prod(call.inputs[1].shape[1:])
 
 
+def _has_unit_steps(call: Call) -> bool:
+    return all(step == 1 for name in _STEPS for step in call.integers(name))
+
+
+_STEPS = ("strides", "input_dilation")
 _QUANTIZED = ("group_size", "bits", "mode", "transpose")
 
 OPS: tuple[Op, ...] = (
@@ -179,6 +184,7 @@ OPS: tuple[Op, ...] = (
         mlx=MlxCall("matmul"),
         flops_of=_matmul_flops,
         relation=relation.multiplied,
+        batching=batching.multiplied,
     ),
     Op(
         "addmm",
@@ -209,6 +215,7 @@ OPS: tuple[Op, ...] = (
         behaviour=Behaviour(domains=(Domain.ANY, Domain.PACKED)),
         flops_of=_matmul_flops,
         relation=relation.multiplied_by_packed,
+        batching=batching.multiplied_left,
         skipped=regrouped,
     ),
     Op(
@@ -257,6 +264,8 @@ OPS: tuple[Op, ...] = (
         ),
         shapes=_convolution_shape,
         flops_of=_convolution_flops,
+        batching=batching.convolved,
+        multiplies_all=_has_unit_steps,
         skipped=beside,
     ),
 )

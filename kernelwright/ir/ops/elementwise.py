@@ -170,7 +170,7 @@ _COMPOSED = Behaviour(ulps=8.0)
 _COMPOSED_EXPONENTIAL = Behaviour(ulps=8.0, scales_argument=True)
 _COMPARISON = Behaviour(is_continuous=False, makes_bool=True, is_total=True)
 _LOGICAL = Behaviour(makes_bool=True, is_total=True)
-_EXTREME = Behaviour(picks=True, is_total=True, absorbs=True)
+_EXTREME = Behaviour(picks=True, is_extreme=True, is_total=True, absorbs=True)
 _DIVISION = Behaviour(is_continuous=False, domains=(Domain.ANY, Domain.DIVISOR))
 _SHIFT = Behaviour(absorbs=True, domains=(Domain.ANY, Domain.SHIFT))
 _SHIFT_OF_WORD = replace(_SHIFT, domains=(Domain.PACKED, Domain.SHIFT))
@@ -232,7 +232,7 @@ OPS: tuple[Op, ...] = (
         Kind.ELEMENTWISE,
         lambda call, *arrays: np.where(*arrays),
         mlx=MlxCall("where"),
-        behaviour=Behaviour(picks=True, is_total=True),
+        behaviour=Behaviour(picks=True, chooses=True, is_total=True),
         is_exact=True,
     ),
     _map("negative", np.negative, Behaviour(picks=True, is_total=True), exact=True),
@@ -284,7 +284,7 @@ OPS: tuple[Op, ...] = (
         _cast,
         attributes=("dtype",),
         primitive="AsType",
-        behaviour=Behaviour(picks=True),
+        behaviour=Behaviour(picks=True, converts=True),
         flops_per_element=0,
         is_exact=True,
     ),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelwright.ir.ops import relation
+from kernelwright.ir.ops import batching, relation
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
@@ -196,8 +196,17 @@ OPS: tuple[Op, ...] = (
         behaviour=Behaviour(is_total=True),
         flops_per_element=0,
         relation=relation.concatenated,
+        batching=batching.beside_axis,
     ),
-    Op("pad", Kind.INDEXING, _pad, ("axes", "low", "high"), _padded, flops_per_element=0),
+    Op(
+        "pad",
+        Kind.INDEXING,
+        _pad,
+        ("axes", "low", "high"),
+        _padded,
+        flops_per_element=0,
+        batching=batching.beside_axes,
+    ),
     Op(
         "gather",
         Kind.INDEXING,
@@ -207,6 +216,7 @@ OPS: tuple[Op, ...] = (
         behaviour=_READING,
         flops_per_element=0,
         relation=relation.gathered,
+        batching=batching.gathered,
         resized=new_windows,
     ),
     Op(
@@ -219,6 +229,7 @@ OPS: tuple[Op, ...] = (
         behaviour=_READING,
         flops_per_element=0,
         relation=relation.gathered_along,
+        batching=batching.beside_axis,
     ),
     Op("scatter", Kind.INDEXING, _scatter, ("reduce", "axes"), behaviour=_WRITING),
     Op(

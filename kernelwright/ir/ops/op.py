@@ -117,6 +117,9 @@ Relation = Callable[["Sizing", Node, Call], None]
 Resize = Callable[[Call, tuple[TensorType, ...], TensorType], Mapping[str, Attribute]]
 """`(call, inputs, output)` at new sizes -> the attributes that spell sizes out, written anew."""
 InferShapes = Callable[[Call], tuple[Shape, ...]]
+Axes = frozenset[int]
+Batching = Callable[[Call, int, Axes], Axes]
+"""`(call, place of an operand, its axes)` -> axes of the results; see `batching.batch_axes`."""
 
 
 def _same_as_first(call: Call) -> tuple[Shape, ...]:
@@ -145,6 +148,8 @@ class Op:
     behaviour: Behaviour = PLAIN
     relation: Relation | None = None
     """None where what holds for its kind holds for it."""
+    batching: Batching | None = None
+    """None where what holds for its kind holds for it."""
     resized: Resize | None = None
     """None where no attribute spells out a size."""
     skipped: Callable[..., Array] | None = None
@@ -156,6 +161,11 @@ class Op:
     is_exact: bool = False
     """Every IEEE implementation gives the same bits, so constants may be folded."""
     flops_of: Callable[[Call], int] | None = None
+    held_of: Callable[[Call], int] | None = None
+    """Elements of what its steps hold on the way; None where it has none but its results."""
+    multiplies_all: Callable[[Call], bool] | None = None
+    """Of a contraction: say whether no mask, index or step leaves an operand's element out; None
+    where its operands' domains tell."""
 
     def flops(self, call: Call) -> int:
         """Count floating-point operations; a transcendental function counts as eight."""

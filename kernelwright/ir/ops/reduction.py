@@ -68,7 +68,9 @@ def _logsumexp(call: Call, x: Array) -> Array:
 
 
 _FLAGS = Behaviour(makes_bool=True, is_total=True, is_decided_by_one=True)
-_EXTREME = Behaviour(is_total=True, absorbs=True, keeps_sign=True, is_decided_by_one=True)
+_EXTREME = Behaviour(
+    is_extreme=True, is_total=True, absorbs=True, keeps_sign=True, is_decided_by_one=True
+)
 _PLACE = Behaviour(
     is_continuous=False,
     is_total=True,
@@ -101,7 +103,7 @@ OPS: tuple[Op, ...] = (
         attributes=("precise",),
         mlx=MlxCall("softmax", (("precise", "precise"),), (("axis", -1),)),
         flops_per_element=12,
-        behaviour=Behaviour(is_bounded=True),
+        behaviour=Behaviour(is_bounded=True, makes_weights=True),
         relation=relation.along_axis,
     ),
     Op(

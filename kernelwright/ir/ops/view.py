@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelwright.ir.ops import relation
+from kernelwright.ir.ops import batching, relation
 from kernelwright.ir.ops.axes import slices
+from kernelwright.ir.ops.behaviour import Behaviour
 from kernelwright.ir.ops.op import Array, Call, InferShapes, Kind, MlxCall, Op, Resize, Shape
 from kernelwright.ir.ops.resizing import new_parts, new_shape, new_slice
 
@@ -131,6 +132,7 @@ OPS: tuple[Op, ...] = (
         shapes=_shape,
         mlx=MlxCall("broadcast_to", (_SHAPE,)),
         relation=relation.spread,
+        batching=batching.trailing,
         resized=new_shape,
         is_exact=True,
     ),
@@ -154,6 +156,7 @@ OPS: tuple[Op, ...] = (
         shapes=_transposed,
         mlx=MlxCall("transpose", (("axes", "axes"),)),
         relation=relation.permuted,
+        batching=batching.permuted,
     ),
     Op(
         "slice",
@@ -162,9 +165,17 @@ OPS: tuple[Op, ...] = (
         attributes=("start", "stop", "strides"),
         shapes=_sliced,
         relation=relation.part_of_axes,
+        batching=batching.cut,
         resized=new_slice,
     ),
-    Op("split", Kind.VIEW, _split, ("indices", "axis"), _split_shapes),
+    Op(
+        "split",
+        Kind.VIEW,
+        _split,
+        ("indices", "axis"),
+        _split_shapes,
+        batching=batching.beside_axis,
+    ),
     Op(
         "as_strided",
         Kind.VIEW,
@@ -172,6 +183,8 @@ OPS: tuple[Op, ...] = (
         attributes=_STRIDES,
         shapes=_shape,
         mlx=MlxCall("as_strided", tuple((a, a) for a in _STRIDES)),
+        batching=batching.mixed,
+        behaviour=Behaviour(overlaps=True),
     ),
     # `full` materialises a broadcast in MLX; its value is its operand's.
     _passing("full"),

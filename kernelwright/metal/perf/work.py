@@ -115,7 +115,8 @@ def _cone(graph: Graph, made_by: Mapping[ValueId, int], roots: Collection[int]) 
 
 def _is_done_before(op: str) -> bool:
     """Say whether a walk finds the op's result; a softmax has one for each element to compute."""
-    return op_named(op).kind is Kind.REDUCTION and op != "softmax"
+    record = op_named(op)
+    return record.kind is Kind.REDUCTION and not record.behaviour.makes_weights
 
 
 def _floats(graph: Graph, indices: Collection[int]) -> int:
