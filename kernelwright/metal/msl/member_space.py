@@ -21,7 +21,7 @@ def implicit_members(
     names = {
         structure.spelling(d.name_at)
         for v in variables
-        if not any(structure.spelling(i) == "static" for i in v.specifiers)
+        if not any(structure.spelling(i) == "static" for i in structure.qualifiers(v))
         for d in v.declarators
     }
     names |= {

@@ -80,7 +80,7 @@ def _is_mark(structure: Structure, index: int) -> bool:
 
 def _variables(structure: Structure) -> Iterator[int]:
     for variable in (*structure.variables, *structure.locals):
-        if _says_where(structure, variable.specifiers):
+        if _says_where(structure, structure.qualifiers(variable)):
             continue
         for declarator in variable.declarators:
             written = range(declarator.start, declarator.end + 1)

@@ -139,7 +139,7 @@ def _is_plain_declaration(structure: Structure, variable: Variable) -> bool:
 
 def _statics(structure: Structure) -> Iterator[Diagnostic]:
     for variable in structure.locals:
-        words = {structure.spelling(i) for i in variable.specifiers}
+        words = {structure.spelling(i) for i in structure.qualifiers(variable)}
         if variable.surroundings != "function" or "static" not in words or "constant" in words:
             continue
         if (head := next(iter(variable.declarators), None)) is not None:

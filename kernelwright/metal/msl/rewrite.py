@@ -272,7 +272,7 @@ class _Rewriter:
 
     def texts(self, structure: Structure, variable: Variable) -> None:
         """Keep the texts to which `constant char*` points in constant memory, as Metal does."""
-        if not any(structure.spelling(i) == "constant" for i in variable.specifiers):
+        if not any(structure.spelling(i) == "constant" for i in structure.qualifiers(variable)):
             return
         for declarator in variable.declarators:
             if declarator.value is None or not declarator.marks:

@@ -178,6 +178,14 @@ class Structure:
         declared = (d.name_at for v in self.variables if v.in_class for d in v.declarators)
         return frozenset(map(self.spelling, declared))
 
+    def qualifiers(self, variable: Variable) -> Iterator[int]:
+        """Yield a variable's specifiers without the members of a class that stands among them."""
+        index = variable.specifiers.start
+        while index < variable.specifiers.stop:
+            yield index
+            is_body = self.spelling(index) == "{"
+            index = self.partner.get(index, index) + 1 if is_body else index + 1
+
     def locals_of(self, function: Function) -> Sequence[Variable]:
         """The variables that a function's body declares."""
         start, end = function.body or (0, 0)

@@ -42,7 +42,12 @@ class ThreadgroupVariables:
             before = len(self.variables)
             pointers = [_own_space(structure, d) for d in variable.declarators]
             keyword = next(
-                (i for i in variable.specifiers if structure.spelling(i) == "threadgroup"), None
+                (
+                    i
+                    for i in structure.qualifiers(variable)
+                    if structure.spelling(i) == "threadgroup"
+                ),
+                None,
             )
             if pointers and all(pointers):
                 self._move_pointers(structure, variable, sizes)

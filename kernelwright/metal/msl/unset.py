@@ -18,7 +18,9 @@ def unset_declarators(
 ) -> Iterator[tuple[Variable, Declarator]]:
     """Yield what statements declare without setting it; pointers are left out."""
     for variable in variables:
-        words = (structure.hidden.get(i, structure.spelling(i)) for i in variable.specifiers)
+        words = (
+            structure.hidden.get(i, structure.spelling(i)) for i in structure.qualifiers(variable)
+        )
         if not variable.is_statement or any(_SET_OR_SHARED & set(w.split()) for w in words):
             continue
         # A value may set what stands before it.

@@ -133,7 +133,7 @@ class _Rewriter:
         bodies = macro_bodies(self.tokens, Macros(), ("threadgroup",))
         for structure in (self.structure, *bodies):
             for variable in (*structure.variables, *structure.locals):
-                for index in variable.specifiers:
+                for index in structure.qualifiers(variable):
                     if structure.spelling(index) == "threadgroup":
                         self._note_shared(structure, variable, index)
         for variable in self.structure.variables:
@@ -141,7 +141,7 @@ class _Rewriter:
                 continue
             words = [self.structure.spelling(i) for i in variable.specifiers]
             is_array = any(d.is_array for d in variable.declarators)
-            for index in variable.specifiers:
+            for index in self.structure.qualifiers(variable):
                 if self.structure.spelling(index) == "constant":
                     by = "" if "constexpr" in words else "constexpr"
                     place = self._place(self.structure, index)
