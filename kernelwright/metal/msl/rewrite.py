@@ -24,6 +24,8 @@ from kernelwright.metal.msl.waiting import waiting_functions
 
 MEMBER_SPACES = frozenset({"device", "threadgroup", "constant", "thread"})
 MEMORY_SPACES = frozenset({"device", "threadgroup", "constant"})
+_VECTOR_SIZES = frozenset("234")
+"""The last letter of a vector's type, and of no scalar's that a function constant may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +342,9 @@ class _Rewriter:
             self.result.constants.append(FunctionConstant(name, type_, number))
             words = (structure.hidden.get(i, structure.spelling(i)) for i in range(start, name_at))
             is_constexpr = any("constexpr" in word.split() for word in words)
-            value = "" if is_constexpr else "KW_SPECIALIZED"
+            # A vector is never a constant expression, but its initialiser must be one.
+            is_plain = is_constexpr or type_[-1:] in _VECTOR_SIZES
+            value = "" if is_plain else "KW_SPECIALIZED"
             self.editor.insert(
                 structure.code[end].offset,
                 f" = {value}(KW_CONSTANT_{number});"
