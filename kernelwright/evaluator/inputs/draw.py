@@ -116,6 +116,10 @@ def _small(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     # The first as large as any: a lone row of 1e-4 would be lost beside an epsilon.
     sizes = 10.0 ** random.uniform(least, -1.7, (count, 1)).astype(np.float32)
     sizes[:1] = 1e-2
+    if dtype is not Dtype.FLOAT16:
+        # Where a sum of squares meets an epsilon that is there for rows of zeros alone.
+        far = sizes[1::2]
+        far[...] = 10.0 ** random.uniform(-9.0, least, far.shape)
     values *= sizes
     return values
 
@@ -125,7 +129,13 @@ def _large(count: int, length: int, dtype: Dtype, random: Random) -> Values:
 
 
 def _huge(count: int, length: int, dtype: Dtype, random: Random) -> Values:
-    return _scaled(count, length, random, by=200.0 if dtype is Dtype.FLOAT16 else 1e6)
+    """Draw rows whose squares halves do not hold, and whose fourth powers floats do not."""
+    if dtype is Dtype.FLOAT16:
+        return _scaled(count, length, random, by=200.0)
+    values = _scaled(count, length, random, by=1e6)
+    far = values[1::2]
+    far *= 10.0 ** random.uniform(0.0, 6.0, (len(far), 1)).astype(np.float32)
+    return values
 
 
 def _denormal(count: int, length: int, dtype: Dtype, random: Random) -> Values:

@@ -72,7 +72,8 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
     factor = alike(rows).reshape(size.shape)
     cancels = _cancel(rows)
     walk = np.where(cancels, _ALIKE / math.sqrt(terms), factor.ravel()).reshape(size.shape)
-    added = accumulated(size, terms, walk) / scale
+    # Zeros are added without a rounding, as where a mask leaves few terms.
+    added = accumulated(size, np.count_nonzero(rows, axis=1).reshape(size.shape), walk) / scale
     # Partial sums that stay small are fewer steps of their grid than a float32 holds.
     ties = np.where(cancels, 0.0, _lost_in_ties(rows, size.ravel() / scale))
     added = added + ties.reshape(size.shape)

@@ -621,3 +621,12 @@ def test_a_serial_sum_of_a_long_ramp_is_right() -> None:
     assert np.abs(serial - ramp.sum(axis=1, dtype=np.float64)).max() > 2000
     assert passes(one, serial)
     assert not passes(one, serial - np.float32(60_000))
+
+
+def test_zeros_among_the_terms_of_a_sum_allow_it_nothing() -> None:
+    x = np.zeros((2, 4096), np.float32)
+    x[:, 7] = 3.0
+    one = case_of(mean_of_rows, x)
+    exact = np.full(2, 3.0 / 4096, np.float32)
+    assert passes(one, exact)
+    assert not passes(one, exact * np.float32(1 + 2e-6))

@@ -1,0 +1,30 @@
+"""How large the numbers of the kinds are that go to the ends of a format."""
+
+import numpy as np
+import pytest
+
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.draw import draw
+from kernelwright.ir.graph.dtype import Dtype
+
+WIDE = [Dtype.FLOAT32, Dtype.BFLOAT16]
+
+
+def squares(kind: Distribution, dtype: Dtype) -> np.ndarray:
+    x = draw(kind, (64, 50), dtype, np.random.default_rng(5)).astype(np.float64)
+    return np.asarray(np.sum(x**2, axis=1))
+
+
+@pytest.mark.parametrize("dtype", WIDE, ids=str)
+def test_sums_of_small_squares_lie_on_both_sides_of_any_epsilon(dtype: Dtype) -> None:
+    sums = squares(Distribution.SMALL, dtype)
+    for epsilon in (1e-5, 1e-8, 1e-12):
+        assert ((sums > epsilon / 100) & (sums < 100 * epsilon)).any()
+
+
+@pytest.mark.parametrize("dtype", WIDE, ids=str)
+def test_products_of_sums_of_huge_squares_overflow(dtype: Dtype) -> None:
+    sums = squares(Distribution.HUGE, dtype)
+    largest = float(np.finfo(np.float32).max)
+    assert (sums < largest).all()
+    assert (sums**2 > largest).any()
