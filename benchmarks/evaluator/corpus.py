@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelwright.evaluator.attacks.corpus import Mutant, mutants
+from kernelwright.evaluator.attacks.corpus import Mutant, cast_mutants, mutants
 from kernelwright.evaluator.attacks.honest import all_honest
 from kernelwright.evaluator.attacks.plain import plain_allclose
 from kernelwright.evaluator.config import EvaluatorConfig
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _mutants(secrets: int) -> dict[str, object]:
-    broken = [m for m in mutants() if m.edit.expect[0].value not in _RIGHT]
+    every = (*mutants(), *cast_mutants())
+    broken = [m for m in every if m.edit.expect[0].value not in _RIGHT]
     passed = list[str]()
     for _ in range(secrets):
         with Evaluator(config=EvaluatorConfig(run_timeout_s=2)) as evaluator:

@@ -11,6 +11,7 @@ import mlx.core as mx
 from pydantic import Field, ValidationError
 
 from kernelwright.errors import InputError
+from kernelwright.evaluator.attacks.cast_text import cast_text
 from kernelwright.evaluator.attacks.reference import FUNCTIONS
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
@@ -47,6 +48,8 @@ class Edit(Record):
     output_shape: tuple[int | str, ...] | None = None
     output_dtype: Dtype | None = None
     temporary_shape: tuple[int | str, ...] | None = None
+    dtypes: tuple[Dtype, ...] = tuple(Dtype)
+    """Of the base's, those in which it is wrong."""
 
 
 class Base(Record):
@@ -56,6 +59,8 @@ class Base(Record):
     inputs: tuple[str, ...]
     program: Program
     mutant: tuple[Edit, ...] = ()
+    also: tuple[Dtype, ...] = ()
+    """Further float dtypes in which the same text is right for the same task."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,43 @@ def _read(name: str, text: str) -> Base:
         raise InputError(f"{name} is no part of the corpus: {e}") from e
 
 
+@cache
+def cast_bases() -> Mapping[str, Base]:
+    """Return each base that is right in further dtypes once in each of them."""
+    return {
+        f"{name} in {dtype}": _in_dtype(base, dtype)
+        for name, base in bases().items()
+        for dtype in base.also
+    }
+
+
+def _in_dtype(base: Base, dtype: Dtype) -> Base:
+    """Return a base without its edits whose inputs and outputs of float32 have another dtype."""
+    types = [_read_type(text) for text in base.inputs]
+    inputs = (
+        f"{dtype if d is Dtype.FLOAT32 else d}[{','.join(map(str, shape))}]" for d, shape in types
+    )
+    return Base(
+        task=base.task,
+        inputs=tuple(inputs),
+        program=_cast(base.program, dtype),
+    )
+
+
+def _cast(program: Program, dtype: Dtype) -> Program:
+    floats = [t for t in (*program.inputs, *program.outputs) if t.dtype is Dtype.FLOAT32]
+    data = program.model_dump()
+    for side in ("inputs", "outputs"):
+        data[side] = [
+            t.model_copy(update={"dtype": dtype}) if t in floats else t
+            for t in getattr(program, side)
+        ]
+    for kernel in data["kernels"]:
+        names = [t.name for t in floats if t.name in (*kernel["inputs"], *kernel["outputs"])]
+        kernel["source"] = cast_text(kernel["source"], names, dtype) if names else kernel["source"]
+    return Program.model_validate(data)
+
+
 def honest() -> Iterator[tuple[str, Task, Program]]:
     """Yield the honest programs with their tasks."""
     for name, base in bases().items():
@@ -99,27 +141,40 @@ def honest() -> Iterator[tuple[str, Task, Program]]:
 
 
 def mutants() -> Iterator[Mutant]:
-    """Yield every mutant of the corpus."""
+    """Yield every mutant of the corpus in the dtype in which it was written."""
     for name, base in bases().items():
         for edit in base.mutant:
             yield Mutant(name, edit, task_of(name), apply(base.program, edit))
 
 
+def cast_mutants() -> Iterator[Mutant]:
+    """Yield the mutants of the corpus once more in each other dtype in which they are wrong."""
+    for name, base in bases().items():
+        for dtype in base.also:
+            edits = (edit for edit in base.mutant if dtype in edit.dtypes)
+            for edit in edits:
+                program = _cast(apply(base.program, edit), dtype)
+                yield Mutant(f"{name} in {dtype}", edit, task_of(f"{name} in {dtype}"), program)
+
+
 @cache
 def task_of(name: str) -> Task:
     """Capture a base's task."""
-    base = bases()[name]
+    base = bases().get(name) or cast_bases()[name]
     arrays = [_example(text) for text in base.inputs]
     with mx.stream(mx.cpu):
         return Task(canonicalize(capture(FUNCTIONS[base.task], *arrays)), base.task)
 
 
-def _example(text: str) -> mx.array:
+def _read_type(text: str) -> tuple[Dtype, tuple[int, ...]]:
     match = _TYPE.match(text)
     if match is None:
         raise InputError(f"expected a type such as f32[4,8], found {text!r}.")
-    shape = tuple(int(n) for n in match[2].split(",") if n)
-    dtype = Dtype.parse(match[1])
+    return Dtype.parse(match[1]), tuple(int(n) for n in match[2].split(",") if n)
+
+
+def _example(text: str) -> mx.array:
+    dtype, shape = _read_type(text)
     return mx.zeros(shape, getattr(mx, "bool_" if dtype is Dtype.BOOL else dtype.value))
 
 

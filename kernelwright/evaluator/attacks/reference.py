@@ -53,6 +53,18 @@ def swiglu(a: mx.array, b: mx.array) -> mx.array:
     return a * mx.sigmoid(a) * b
 
 
+def l2_norm(x: mx.array) -> mx.array:
+    """Divide rows by their norm, which is 1e-6 at least."""
+    square = mx.sum(x * x, axis=-1, keepdims=True)
+    return x * mx.rsqrt(mx.maximum(square, 1e-12))
+
+
+def cosine(a: mx.array, b: mx.array) -> mx.array:
+    """Cosine between each row of one input and that of the other."""
+    first, second = (mx.sqrt(mx.sum(x * x, axis=-1)) for x in (a, b))
+    return mx.sum(a * b, axis=-1) / (first * second + 1e-6)
+
+
 def cross_entropy(x: mx.array, target: mx.array) -> mx.array:
     """Negative log-likelihood of each row's target."""
     chosen = mx.take_along_axis(x, target[:, None], axis=-1)
@@ -156,6 +168,8 @@ FUNCTIONS: dict[str, Function] = {
         masked_softmax,
         layer_norm,
         rms_norm,
+        l2_norm,
+        cosine,
         add_rms_norm,
         swiglu,
         cross_entropy,

@@ -5,14 +5,25 @@ from collections import Counter
 import pytest
 
 from kernelwright.errors import InputError
-from kernelwright.evaluator.attacks.corpus import Edit, Mutant, apply, bases, mutants, task_of
+from kernelwright.evaluator.attacks.corpus import (
+    Edit,
+    Mutant,
+    apply,
+    bases,
+    cast_bases,
+    cast_mutants,
+    mutants,
+    task_of,
+)
 from kernelwright.evaluator.attacks.honest import HonestKernel, honest_kernels
 from kernelwright.evaluator.evaluate import Evaluator
 
-MUTANTS = tuple(mutants())
+MUTANTS, CAST = tuple(mutants()), tuple(cast_mutants())
 HONEST = honest_kernels()
 SAMPLE = 12
 """Every so many of the honest kernels run by default, the others with --slow."""
+CAST_SAMPLE = 24
+"""So few of the mutants in further dtypes run by default."""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
@@ -20,6 +31,30 @@ def test_a_mutant_gets_the_verdict_that_it_deserves(evaluator: Evaluator, mutant
     found = evaluator.evaluate(mutant.task, mutant.program)
     assert found.status in mutant.edit.expect, found.summary
     assert found.summary
+
+
+@pytest.mark.parametrize("mutant", CAST[::CAST_SAMPLE], ids=lambda m: m.name)
+def test_a_mutant_is_as_wrong_in_another_dtype(evaluator: Evaluator, mutant: Mutant) -> None:
+    found = evaluator.evaluate(mutant.task, mutant.program)
+    assert found.status in mutant.edit.expect, found.summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mutant", [m for i, m in enumerate(CAST) if i % CAST_SAMPLE], ids=lambda m: m.name
+)
+def test_every_other_mutant_is_as_wrong_in_another_dtype(
+    evaluator: Evaluator, mutant: Mutant
+) -> None:
+    found = evaluator.evaluate(mutant.task, mutant.program)
+    assert found.status in mutant.edit.expect, found.summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(cast_bases()))
+def test_the_program_is_as_right_in_another_dtype(evaluator: Evaluator, name: str) -> None:
+    found = evaluator.evaluate(task_of(name), cast_bases()[name].program)
+    assert found.is_correct, found.summary
 
 
 @pytest.mark.parametrize("name", sorted(bases()))
@@ -45,6 +80,7 @@ def test_every_other_honest_kernel_is_right(evaluator: Evaluator, kernel: Honest
 
 def test_the_corpus_is_as_large_as_it_says() -> None:
     assert len(MUTANTS) >= 100
+    assert len(CAST) >= 300
     assert len(bases()) >= 12
     assert len(HONEST) >= 200
     classes = Counter(m.edit.class_ for m in MUTANTS)
