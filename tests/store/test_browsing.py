@@ -1,6 +1,11 @@
 """Pages, trees and sums of a store, on every database."""
 
+import re
+import sqlite3
+from collections.abc import Callable
+
 import pytest
+from sqlalchemy import Engine, event
 
 from kernelwright.campaign.report.spend import spending
 from kernelwright.evaluator.evaluation import Status
@@ -180,3 +185,63 @@ def test_a_log_is_read_on_from_its_end(store: KernelStore, campaign: Campaign) -
     assert store.browse.end_of_log() > ends[campaign.id]
     assert store.browse.latest_events({}) == ()
     assert store.browse.event_count({}) == 0
+
+
+def _plans(words: str, ask: Callable[[], object]) -> list[str]:
+    """Return how SQLite reads what the statements with some words ask for."""
+    plans: list[str] = []
+
+    def explain(
+        connection: object,
+        cursor: sqlite3.Cursor,
+        statement: str,
+        given: tuple[str, ...],
+        *_: object,
+    ) -> None:
+        if words in statement:
+            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", given)
+            plans.extend(row[3] for row in cursor.fetchall())
+
+    event.listen(Engine, "before_cursor_execute", explain)
+    try:
+        ask()
+    finally:
+        event.remove(Engine, "before_cursor_execute", explain)
+    return plans
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store, run: store.browse.tasks(),
+        lambda store, run: store.browse.tasks([run]),
+        lambda store, run: store.browse.totals([run]),
+        lambda store, run: store.browse.verdicts([run]),
+    ],
+    ids=["tasks", "tasks of a run", "totals", "verdicts"],
+)
+def test_a_sum_reads_no_rows_of_trials_and_evaluations(
+    ask: Callable[[KernelStore, str], object],
+    store: KernelStore,
+    campaign: Campaign,
+    evaluate: Evaluate,
+) -> None:
+    if store.url.startswith("postgresql"):
+        pytest.skip("only SQLite says how it will read")
+    evaluate("a")
+    plans = _plans("count(", lambda: ask(store, campaign.id))
+    # A verdict's row is some ten thousand bytes long; an index holds what is summed.
+    read = [p for p in plans if re.match("(SCAN|SEARCH) (trial|evaluation)\\b", p)]
+    assert read
+    assert [p for p in read if "COVERING INDEX" not in p] == []
+
+
+def test_the_newest_trial_of_a_campaign_is_found_without_sorting(
+    store: KernelStore, campaign: Campaign, evaluate: Evaluate
+) -> None:
+    if store.url.startswith("postgresql"):
+        pytest.skip("only SQLite says how it will read")
+    evaluate("a")
+    plans = _plans("FROM trial", lambda: store.history(campaign=campaign.id, limit=1))
+    assert plans
+    assert [p for p in plans if "TEMP B-TREE FOR ORDER BY" in p] == []

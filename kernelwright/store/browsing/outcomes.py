@@ -42,7 +42,12 @@ def task_verdicts(session: Session, runs: Collection[str]) -> tuple[TaskVerdicts
         )
         .select_from(latest)
         .join(CandidateRow, CandidateRow.id == latest.c.candidate_id)
-        .outerjoin(EvaluationRow, EvaluationRow.id == latest.c.evaluation_id)
+        # Every verdict has a status; asked for it, SQLite reads the index that holds the sum's
+        # columns, and not the row of each verdict.
+        .outerjoin(
+            EvaluationRow,
+            (EvaluationRow.id == latest.c.evaluation_id) & (EvaluationRow.status > ""),
+        )
         .where(latest.c.place == 1)
         .subquery()
     )

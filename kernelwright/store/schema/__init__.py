@@ -25,7 +25,7 @@ from kernelwright.store.schema.search import (
 )
 from kernelwright.store.schema.wanted import WantedRow
 
-SCHEMA_VERSION = "0007"
+SCHEMA_VERSION = "0008"
 """The newest migration; a file of a later one belongs to a newer Kernelwright."""
 
 __all__ = [

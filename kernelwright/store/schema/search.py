@@ -121,6 +121,15 @@ class EvaluationRow(Base):
     __table_args__ = (
         Index(None, "candidate_id", "environment_id", "evaluator_version"),
         Index(None, "task_id", "device", "status"),
+        # Sums of a campaign and of the store read these alone: a row is as long as its verdict.
+        Index(
+            "ix_evaluation_outcome",
+            *("id", "status", "task_id", "candidate_id", "rank_kind", "rank_value"),
+        ),
+        Index(
+            "ix_evaluation_best",
+            *("status", "task_id", "rank_kind", "rank_value", "candidate_id"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
@@ -159,12 +168,19 @@ class TrialRow(Base):
     __tablename__ = "trial"
     __table_args__ = (
         UniqueConstraint("campaign_id", "candidate_id"),
+        Index(None, "campaign_id", "created_at"),
+        Index(
+            "ix_trial_outcome",
+            *("campaign_id", "candidate_id", "evaluation_id", "state", "reused"),
+            *("created_at", "id"),
+        ),
+        Index("ix_trial_candidate_outcome", "candidate_id", "state", "evaluation_id"),
         one_of("state", TrialState),
     )
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
     campaign_id: Mapped[str] = mapped_column(ForeignKey("campaign.id"))
-    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidate.id"), index=True)
+    candidate_id: Mapped[str] = mapped_column(ForeignKey("candidate.id"))
     state: Mapped[str] = mapped_column(Label(16))
     attempts: Mapped[int] = mapped_column(default=0)
     lease_owner: Mapped[str | None] = mapped_column(Label(200))
