@@ -1,12 +1,15 @@
 """The page that tells which regions of mlx-lm's families were proved."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import mlx_lm
 
 from benchmarks.coverage.finding import Finding, Occurrence
 
 _MOST_NAMES = 6
+_CHANGES = Path(__file__).with_name("regions_changes.md")
+"""What became of regions that earlier releases chose, written by hand."""
 
 
 def page(proved: Sequence[tuple[Occurrence, Finding]], known: int) -> str:
@@ -33,7 +36,7 @@ evaluator on the simulator.
     if failures:
         rule = ["", "## Failures", "", "| region | kind | families | reason |", "|---|---|---|---|"]
         head += "\n".join([*rule, *failures]) + "\n"
-    return head + _table(proved)
+    return head + _table(proved) + "\n" + _CHANGES.read_text()
 
 
 def _share(count: int, known: int) -> str:

@@ -16,6 +16,7 @@ from kernelwright.plan import (
     partition,
     planned_traffic,
 )
+from kernelwright.plan.cost import best_traffic
 
 ROWS, COLUMNS = 64, 256
 X = mx.zeros((ROWS, COLUMNS))
@@ -133,3 +134,11 @@ def test_mx_fast_computes_the_angles_of_a_rotary_embedding_itself() -> None:
         return mx.fast.rope(x, 8, traditional=False, base=10000.0, scale=1.0, offset=0)
 
     assert fast_traffic(canonicalize(capture(rope, x))) == Traffic(x.nbytes, x.nbytes, 1)
+
+
+def test_mlx_at_its_best_takes_a_kernel_of_its_own_where_that_is_faster() -> None:
+    norm = canonicalize(capture(lambda x, w: mx.fast.rms_norm(x, w, 1e-5), X, W))
+    assert best_traffic(norm) == fast_traffic(norm)
+    assert best_traffic(norm).launches < compiled_traffic(norm).launches
+    chain = canonicalize(capture(_chain, X, W))
+    assert best_traffic(chain) == compiled_traffic(chain)
