@@ -43,6 +43,10 @@ _BODIES = {
   as_type<uchar4>(x[i]); ushort4 u = as_type<ushort4>(f); float g = as_type<float>(c.wxyz);
   bool2 b = int2(l, i) < int3(*(const device packed_int3*)(x + l)).yx;
   sum = u.x + c.y + float(as_type<half2>(as_type<uint>(g) & 0x3fff3fff).y) + (all(b) ? 1 : 2);""",
+    "elements_by_a_number": """
+  float4 v = *(const device float4*)(x + 4 * (i / 4)); uint k = as_type<uint>(x[i]) >> 7 & 3;
+  v[k] = x[l] * 2; uint2 u = uint2(i, l); u[k & 1] += 7; half3 h = half3(v.xyz);
+  sum = v[i & 3] + v[(k + 1) & 3] * 3 + u[l & 1] + float(h[k % 3]) + simd_sum(v[k]);""",
     "stores_of_constants": """
   float3 rows[3] = { float3(-1, 0, 1), float3(-2, 0, 2), float3(x[i]) }; uint k = i % 3;
   rows[k] = float3(4, 5, 6); sum = simd_sum(rows[(i + l) % 3].y) + rows[k].z + rows[0].x;""",
@@ -115,19 +119,22 @@ def test_no_vector_is_left() -> None:
   %4 = call <2 x float> @llvm.fma.v2f32(<2 x float> %3, <2 x float> splat (float 2.0), <2 x float> <float 1.0, float 3.0>)
   %5 = fcmp olt <2 x float> %4, zeroinitializer
   %6 = bitcast <2 x i1> %5 to i2
-  store <2 x float> %4, ptr %0, align 8
+  %7 = zext i1 %1 to i64
+  %8 = insertelement <2 x float> %4, float 5.0, i64 %7
+  %9 = extractelement <2 x float> %8, i64 %7
+  store <2 x float> %8, ptr %0, align 8
   ret void"""  # noqa: E501 (LLVM's own lines)
     found = _texts(scalarizer.apply(_function(text)))
     assert not any("<" in line for line in found)
     assert "load float, ptr %3.at1, align 4" in found
     assert "call float @llvm.fma.f32(float %3.e1, float 2.0, float 3.0)" in found
+    assert "select i1 %9.is1, float %8.e1, float %8.e0" in found
     assert list(scalarizer.declarations) == ["@llvm.fma.f32"]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "%3 = extractelement <2 x float> zeroinitializer, i64 %0",
         "%3 = call float @llvm.vector.reduce.fadd.v2f32(float 0.0, <2 x float> zeroinitializer)",
     ],
 )

@@ -29,6 +29,8 @@ _PHI = re.compile(rf"(phi (?:[a-z]+ )*){_VECTOR} (.*)")
 _WAY = re.compile(rf"\[ {_VALUE}, (%[-\w$.]+) \]")
 _INSERT = re.compile(rf"insertelement {_VECTOR} {_VALUE}, (.*), i\d+ (\d+){_REST}")
 _EXTRACT = re.compile(rf"extractelement {_VECTOR} {_VALUE}, i\d+ (\d+){_REST}")
+_EXTRACT_AT = re.compile(rf"extractelement {_VECTOR} {_VALUE}, (i\d+) (%[-\w$.]+){_REST}")
+_INSERT_AT = re.compile(rf"insertelement {_VECTOR} {_VALUE}, (.*), (i\d+) (%[-\w$.]+){_REST}")
 _SHUFFLE = re.compile(
     rf"shufflevector {_VECTOR} {_VALUE}, {_VECTOR} {_VALUE}, <(\d+) x i32> {_VALUE}{_REST}"
 )
@@ -186,6 +188,36 @@ def _extract(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instructi
     return [_copy(type_, _elements(value, int(count))[int(index)], result)]
 
 
+def _is_at(result: str, index_type: str, index: str, place: int) -> tuple[Instruction, str]:
+    name = f"{result}.is{place}"
+    return Instruction(f"icmp eq {index_type} {index}, {place}", name), name
+
+
+def _extract_at(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instruction]:
+    """Choose the element of which only the thread knows the index."""
+    count, type_, value, index_type, index, _rest = found.groups()
+    elements = _elements(value, int(count))
+    written, before = list[Instruction](), elements[0]
+    for i in range(1, int(count)):
+        is_it, condition = _is_at(result, index_type, index, i)
+        after = result if i + 1 == int(count) else f"{result}.o{i}"
+        choice = f"select i1 {condition}, {type_} {elements[i]}, {type_} {before}"
+        written += [is_it, Instruction(choice, after)]
+        before = after
+    return written
+
+
+def _insert_at(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instruction]:
+    """Put a value in the place of the element of which only the thread knows the index."""
+    count, type_, value, given, index_type, index, _rest = found.groups()
+    written = list[Instruction]()
+    for i, element in enumerate(_elements(value, int(count))):
+        is_it, condition = _is_at(result, index_type, index, i)
+        choice = f"select i1 {condition}, {given}, {type_} {element}"
+        written += [is_it, Instruction(choice, f"{result}.e{i}")]
+    return written
+
+
 def _shuffle(_: Scalarizer, result: str, found: re.Match[str]) -> list[Instruction]:
     n, type_, a, m, _type, b, count, mask, _rest = found.groups()
     elements = [*_elements(a, int(n)), *_elements(b, int(m))]
@@ -277,6 +309,8 @@ _WRITERS: tuple[
     (_PHI, _phi),
     (_EXTRACT, _extract),
     (_INSERT, _insert),
+    (_EXTRACT_AT, _extract_at),
+    (_INSERT_AT, _insert_at),
     (_SHUFFLE, _shuffle),
     (_COMPARISON, _binary),
     (_SELECT, _select),
