@@ -13,6 +13,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.public_call import in_python
 
 Result = TypeVar("Result")
 _LOOK_S = 0.1
@@ -115,8 +116,11 @@ def _quietly(work: Callable[[Handle], Result], handle: Handle) -> Result:
 
 @contextmanager
 def _one_sentence() -> Iterator[None]:
-    """Turn an expected error into the sentence that a client shows its model."""
+    """Turn an expected error into the sentence that a client shows its model.
+
+    A tool takes the arguments of the Python API, and no flags of the command line.
+    """
     try:
         yield
     except KernelwrightError as e:
-        raise ToolError(" ".join(str(e).split())) from e
+        raise ToolError(" ".join(in_python(str(e)).split())) from e
