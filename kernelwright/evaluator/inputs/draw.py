@@ -255,6 +255,8 @@ def _extreme(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     for place in (random.integers(0, length, len(rows)) for _ in range(2)):
         values[rows, place] = random.choice(ends, len(rows))
     values[1::3] *= np.float32(512.0 if dtype is Dtype.FLOAT16 else 1e30)
+    # Below what a maximum is often started with.
+    values[4::6] = -np.abs(values[4::6]) * np.float32(32.0 if dtype is Dtype.FLOAT16 else 1e3)
     values[2::3] *= np.float32(max(1e-30, smallest / 8))
     return values
 

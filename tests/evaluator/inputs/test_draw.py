@@ -28,3 +28,8 @@ def test_products_of_sums_of_huge_squares_overflow(dtype: Dtype) -> None:
     largest = float(np.finfo(np.float32).max)
     assert (sums < largest).all()
     assert (sums**2 > largest).any()
+
+
+def test_some_rows_lie_below_what_a_maximum_is_often_started_with() -> None:
+    rows = draw(Distribution.EXTREME, (60, 50), Dtype.FLOAT32, np.random.default_rng(6))
+    assert (rows.max(axis=1) < -1e30).sum() > 5
