@@ -19,6 +19,7 @@ _COUNTED = {
 
 _KINDS = {
     "tuple_type": "a list",
+    "list_type": "a list",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
     "int_type": "a whole number",

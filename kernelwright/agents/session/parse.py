@@ -252,6 +252,7 @@ def _problems(error: ValidationError) -> str:
 
 
 _NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
+_PLAIN = ("string_type", "int_type", "int_from_float", "int_parsing", "list_type")
 _COUNTED = ("too_short", "too_long", "string_too_short", "string_too_long")
 
 
@@ -273,6 +274,10 @@ def _problem(detail: ErrorDetails) -> str:
         return f"{place}: expected an object, found {_type_word(detail['input'])}"
     if detail["type"] in _COUNTED:
         return f"{place}: expected it to be {reason_of(detail)}"
+    if detail["type"] in _PLAIN:
+        kind = reason_of(detail)
+        empty = ', "" where it is empty' if kind == "a text" and detail["input"] is None else ""
+        return f"{place}: expected {kind}{empty}, found {_type_word(detail['input'])}"
     words = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return f"{place}: expected {words}" if words != detail["msg"] else f"{place}: {words}"
 

@@ -72,7 +72,7 @@ def test_an_invalid_reply_is_asked_for_once_more_with_the_reason(provider: str) 
     assert len(answer.calls) == 2
     speakers = [speaker for speaker, _ in server.requests[1].messages]
     assert speakers == ["user", "assistant", "user"]
-    assert "times: expected a valid integer" in server.requests[1].messages[-1][1]
+    assert "times: expected a whole number" in server.requests[1].messages[-1][1]
 
 
 def test_two_invalid_replies_end_the_conversation(provider: str) -> None:

@@ -85,7 +85,7 @@ def test_a_truncated_reply_keeps_only_whole_entries() -> None:
         ("", "an empty reply"),
         ("I cannot do that.", "expected one JSON object"),
         ('{"kernels": [{"name": "a"}]}', "kernels.0.source is missing"),
-        ('{"kernels": 3}', "kernels: expected a valid list"),
+        ('{"kernels": 3}', "kernels: expected a list, found a number"),
         ("[" * 100_000, "expected one JSON object"),
         ("{" * 20_000, "expected one JSON object"),
     ],

@@ -7,10 +7,10 @@ import pytest
 
 from kernelwright.agents.message import Tool, ToolCall
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
+from kernelwright.agents.roles.reply.reply_schema import Draft, KernelDraft, ProgramDraft
 from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.session.tools.caps import ToolCaps
-from kernelwright.agents.session.tools.schema import tools
+from kernelwright.agents.session.tools.schema import Measure, Show, Submit, TextEdit, tools
 from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
 from kernelwright.errors import InputError
 from kernelwright.ir import Dtype
@@ -171,3 +171,34 @@ def test_what_was_refused_on_record_is_refused_again(box: Toolbox, judge: Shared
         ran = again.run(call, said)
         assert ran.submitted is None
         assert ran.result == said
+
+
+@pytest.mark.parametrize("left_out", [{"draft": None}, {}], ids=["null", "absent"])
+def test_a_program_is_submitted_without_a_draft(box: Toolbox, left_out: dict[str, None]) -> None:
+    ran = run(box, Calls.of("submit", program=draft(BODY).model_dump(), **left_out))
+    assert ran.submitted is not None
+
+
+@pytest.mark.parametrize(
+    ("record", "given"),
+    [
+        (TextEdit, {"kernel": None, "part": "header", "search": None, "replace": "a"}),
+        (Measure, {"draft": "d1", "tunables": None}),
+        (Show, {"what": "mlx", "from_line": None}),
+        (Submit, {"draft": "d1", "program": None}),
+        (KernelDraft, draft(BODY).kernels[0].model_dump() | {"header": None, "template": None}),
+        (
+            ProgramDraft,
+            draft(BODY).model_dump() | {"any_size": None, "arrays": None, "tunables": None},
+        ),
+    ],
+)
+def test_null_counts_as_left_out(record: type[Draft], given: dict[str, object]) -> None:
+    present = {key: value for key, value in given.items() if value is not None}
+    assert record.model_validate(given) == record.model_validate(present)
+
+
+def test_a_null_that_cannot_be_left_out_is_refused_with_what_to_send(box: Toolbox) -> None:
+    ran = run(box, Calls.of("measure", draft=None, tunables=None))
+    assert ran.result.is_error
+    assert 'draft: expected a text, "" where it is empty, found null' in ran.result.text

@@ -152,7 +152,7 @@ def test_a_record_of_another_shape_is_told_in_words(wire: str) -> None:
     error, _ = failure(wire, Said('{"lines": "Waves.", "times": "often"}'))
     assert "line is missing" in str(error)
     assert "lines is no key of it" in str(error)
-    assert "times: expected a valid integer" in str(error)
+    assert "times: expected a whole number" in str(error)
 
 
 @pytest.mark.parametrize("tokens", [7, None])

@@ -1,6 +1,6 @@
 """What a model writes: records that any provider's schema can hold, and programs from them."""
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from kernelwright.agents.roles.reply.task_signature import Interface, with_names
 from kernelwright.agents.roles.reply.type_name import METAL_NAMES, find_dtype, parse_dtype
@@ -14,9 +14,20 @@ _FLAGS = {"true": True, "false": False}
 
 
 class Draft(BaseModel):
-    """A record without optional fields: a reply that was cut off never passes for a whole one."""
+    """A record whose last field is required: a reply that was cut off does not pass for it.
+
+    A field with a default may be left out, or null, which counts as left out.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {k: v for k, v in data.items() if v is not None or k not in optional}
 
 
 class TemplateDraft(Draft):
@@ -60,11 +71,11 @@ class KernelDraft(Draft):
     """Names of inputs of the task, or of `arrays`."""
     outputs: list[str]
     """Names of outputs of the task, or of `arrays`."""
-    header: str
+    header: str = ""
     """Functions before the kernel; may be empty."""
     source: str
     """The kernel's body without its signature and braces."""
-    template: list[TemplateDraft]
+    template: list[TemplateDraft] = []
     """May be empty."""
     grid: list[int | str]
     """Three sizes in threads, not groups."""
@@ -77,11 +88,11 @@ class ProgramDraft(Draft):
 
     idea: str
     """What makes it different, in a sentence."""
-    any_size: list[str]
+    any_size: list[str] = []
     """Names of dimensions that it serves at any size; empty for this shape only."""
-    arrays: list[ArrayDraft]
+    arrays: list[ArrayDraft] = []
     """Arrays between its kernels; usually none."""
-    tunables: list[TunableDraft]
+    tunables: list[TunableDraft] = []
     """Integers left open; may be empty."""
     kernels: list[KernelDraft]
     """In launch order."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from kernelwright.agents.message import Tool
 from kernelwright.agents.roles.reply.reply_schema import Draft, ProgramDraft
@@ -19,12 +19,12 @@ class Check(Draft):
 class TextEdit(Draft):
     """One replacement. Edits apply one after another, each to what the one before it made."""
 
-    kernel: str
+    kernel: str = ""
     """The kernel's name; may be empty for `launch`, or where there is one kernel."""
     part: Literal["source", "header", "launch"]
     """A kernel's `source` or `header`, or `launch`: the program's JSON without those texts, as
     `show` prints it."""
-    search: str
+    search: str = ""
     """Occurs exactly once in the part, white space included; empty to fill an empty header."""
     replace: str
     """What stands there instead; empty deletes."""
@@ -53,7 +53,7 @@ class Measure(Draft):
 
     draft: str
     """Name of a draft that is right, such as d1."""
-    tunables: list[TunableValue]
+    tunables: list[TunableValue] = Field(default_factory=list)
     """Values other than the draft's own, which cost an evaluation; empty for its own."""
 
 
@@ -91,7 +91,7 @@ class Show(Draft):
     what: str
     """A draft such as d1; a program's id; `best`, or `template`, the best one from a template, once
     there is one; `mlx`; `graph`."""
-    from_line: int
+    from_line: int = 1
     """The first of up to 150 lines, from 1. Lines in errors count from 1 within the text that they
     name."""
 
@@ -99,9 +99,9 @@ class Show(Draft):
 class Submit(Draft):
     """Propose a program for the whole evaluation; its verdict is the answer."""
 
-    draft: str
+    draft: str = ""
     """Name of the draft to submit; empty where `program` holds a new one."""
-    program: ProgramDraft | None
+    program: ProgramDraft | None = None
     """A whole new program, as `check` takes it; null where `draft` names one."""
 
 

@@ -295,7 +295,8 @@ def _check_choice(arguments: Submit) -> None:
     if bool(arguments.draft) is (arguments.program is not None):
         found = "both" if arguments.draft else "neither"
         raise InputError(
-            f"expected the name of a draft, or a program with draft empty; found {found}."
+            f"expected draft or program, found {found}; send the name of a draft such as d1, or a "
+            "whole new program and no draft."
         )
 
 
