@@ -66,8 +66,8 @@ def test_axes_that_an_op_ties_change_together(
 def test_packed_weights_may_have_more_rows_where_rows_are_columns_of_the_result(
     transpose: bool, expected: Axes
 ) -> None:
-    def product(x: mx.array, *weights: mx.array) -> mx.array:
-        return mx.quantized_matmul(x, *weights, transpose=transpose, group_size=64, bits=4)
+    def product(x: mx.array, w: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+        return mx.quantized_matmul(x, w, scales, biases, transpose, 64, 4)
 
     weights = mx.quantize(mx.zeros((128, 64)), 64, 4)
     x = mx.zeros((5, 64 if transpose else 128))
