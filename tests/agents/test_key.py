@@ -4,6 +4,7 @@ import pytest
 
 from kernelwright.agents.providers.client import Endpoint
 from kernelwright.agents.providers.key import Key
+from kernelwright.agents.providers.output_limit import Asked
 from kernelwright.agents.providers.sdk_client import SdkClient
 
 OWN = "sk-own-0123456789abcdefghij"
@@ -12,7 +13,7 @@ OTHER = "sk-other-9876543210zyxwvutsr"
 
 class QuotingClient(SdkClient):
     def quote(self, said: str) -> str:
-        return self._refused(401, said, (), {}).message
+        return self._refused(401, said, Asked(0, 0, ()), {}).message
 
 
 @pytest.mark.parametrize("secret", [OWN, OTHER])

@@ -20,6 +20,7 @@ from kernelwright.agents.providers.client import (
     with_tools_as_text,
 )
 from kernelwright.agents.providers.fault import Fault, FaultKind
+from kernelwright.agents.providers.output_limit import Asked
 from kernelwright.agents.providers.reported import with_estimate
 from kernelwright.agents.providers.sdk_client import (
     BROKEN,
@@ -64,12 +65,13 @@ class AnthropicClient(SdkClient):
         """Send one request; see `ProviderClient.send`."""
         gathered = GatheredMessage(limits)
         request = self._request(prompt, shape)
+        limits = self._fitted(request.prompt, limits)
         try:
             async with asyncio.timeout(limits.total_s):
                 await self._exchange(request, limits, gathered, receipt)
             reply = gathered.reply(self.name, turn=len(prompt.turns), is_record=shape is not None)
         except anthropic.APIStatusError as e:
-            fault = self._status_fault(e, request.in_use)
+            fault = self._status_fault(e, Asked.by(request.prompt, limits, request.in_use))
         except (anthropic.AnthropicError, *BROKEN) as e:
             fault = self._broken(e)
         else:
@@ -125,7 +127,7 @@ class AnthropicClient(SdkClient):
         """Return a request with the features that it asks for."""
         parameters: MessageCreateParamsBase = {
             "model": self._endpoint.model,
-            "max_tokens": self._output_tokens(limits),
+            "max_tokens": limits.output_tokens,
             "system": [cached(request.prompt.system, request.ttl)],
             "messages": request.messages,
         }
@@ -145,13 +147,13 @@ class AnthropicClient(SdkClient):
             parameters["output_config"] = output
         return parameters
 
-    def _status_fault(self, error: anthropic.APIStatusError, in_use: set[str]) -> Fault:
+    def _status_fault(self, error: anthropic.APIStatusError, asked: Asked) -> Fault:
         said = error.api_message or error.message
         # An error event inside a stream arrives with the stream's own status, 200.
         if error.status_code == 200 and error.type != "overloaded_error":
             return Fault(FaultKind.DROPPED, self._endpoint.key.redact(said))
         status = 529 if error.type == "overloaded_error" else error.status_code
-        return self._refused(status, said, in_use, error.response.headers)
+        return self._refused(status, said, asked, error.response.headers)
 
     async def close(self) -> None:
         """Release the SDK's connections."""

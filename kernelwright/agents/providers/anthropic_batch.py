@@ -13,6 +13,7 @@ from kernelwright.agents.providers.anthropic_request import Request
 from kernelwright.agents.providers.batch import BatchQueue
 from kernelwright.agents.providers.client import Endpoint, Limits, Receipt
 from kernelwright.agents.providers.fault import Fault, FaultKind
+from kernelwright.agents.providers.output_limit import Asked
 
 _STATUS = {
     "invalid_request_error": 400,
@@ -44,7 +45,8 @@ class AnthropicBatchClient(AnthropicClient):
             gathered.take(result.message)
         elif result.type == "errored":
             error = result.error.error
-            raise self._refused(_STATUS.get(error.type, 500), error.message, request.in_use, {})
+            sent = Asked.by(request.prompt, limits, request.in_use)
+            raise self._refused(_STATUS.get(error.type, 500), error.message, sent, {})
         else:
             raise Fault(FaultKind.BUSY, f"the request was {result.type} with its batch")
 

@@ -13,6 +13,7 @@ from kernelwright.agents.providers.batch import BatchQueue
 from kernelwright.agents.providers.client import Endpoint, Limits, Receipt, ReplyShape
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.agents.providers.openai_responses import GatheredResponse, OpenAIResponsesClient
+from kernelwright.agents.providers.output_limit import Asked
 
 _PATH: Final = "/v1/responses"
 _OVER = frozenset({"completed", "failed", "expired", "cancelled"})
@@ -62,7 +63,8 @@ class OpenAIBatchClient(OpenAIResponsesClient):
             said = line.error.message if line.error is not None else None
             raise Fault(FaultKind.BUSY, said or "the batch ended without a result")
         if answer.status_code != 200:
-            raise self._refused(answer.status_code, _said(answer.body), in_use, {})
+            sent = Asked.by(prompt, limits, in_use)
+            raise self._refused(answer.status_code, _said(answer.body), sent, {})
         gathered = GatheredResponse(limits)
         # Unchecked, as the SDK takes a stream: servers leave out details that it calls required.
         gathered.take(Response.construct(None, **answer.body))

@@ -27,6 +27,7 @@ from kernelwright.agents.providers.client import (
 )
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
+from kernelwright.agents.providers.output_limit import Asked
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
 from kernelwright.agents.providers.sdk_client import reply_timeouts, stream_switch
 from kernelwright.agents.providers.tool_call import is_object, legal_arguments, made_call
@@ -81,7 +82,7 @@ class OpenAIChatClient(OpenAIClient):
     ) -> Reply:
         gathered = _Gathered(limits)
         tools, choice = _tools(prompt, shape, in_use)
-        most, effort = self._output_tokens(limits), self._endpoint.effort
+        most, effort = limits.output_tokens, self._endpoint.effort
         stream = await self._client.chat.completions.create(
             model=self._endpoint.model,
             messages=_messages(prompt, has_system="system" in in_use),
@@ -106,8 +107,8 @@ class OpenAIChatClient(OpenAIClient):
                     gathered.add(chunk)
         return gathered.reply(self.name, turn=len(prompt.turns), is_record=shape is not None)
 
-    def _status_fault(self, error: openai.APIStatusError, in_use: set[str]) -> Fault:
-        fault = super()._status_fault(error, in_use)
+    def _status_fault(self, error: openai.APIStatusError, asked: Asked) -> Fault:
+        fault = super()._status_fault(error, asked)
         refused = "old limit" if self._uses_old_limit else "new limit"
         if fault.kind is FaultKind.UNSUPPORTED and refused not in self._features:
             other = "new limit" if self._uses_old_limit else "old limit"

@@ -104,7 +104,7 @@ class OpenAIResponsesClient(OpenAIClient):
             "model": self._endpoint.model,
             "instructions": prompt.system,
             "input": _items(prompt),
-            "max_output_tokens": self._output_tokens(limits),
+            "max_output_tokens": limits.output_tokens,
             "store": False,
         }
         tools = [_tool(t.name, t.description, t.json_schema) for t in prompt.tools]

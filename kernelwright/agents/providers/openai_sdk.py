@@ -18,6 +18,7 @@ from kernelwright.agents.providers.client import (
     with_tools_as_text,
 )
 from kernelwright.agents.providers.fault import Fault
+from kernelwright.agents.providers.output_limit import Asked
 from kernelwright.agents.providers.reported import with_estimate
 from kernelwright.agents.providers.sdk_client import BROKEN, BoundedTransport, SdkClient, timeouts
 
@@ -53,12 +54,13 @@ class OpenAIClient(SdkClient, ABC):
             prompt = with_tools_as_text(prompt)
         if shape is not None and not {"schema", "tools"} & in_use:
             prompt = spelled_out(prompt, shape)
+        limits = self._fitted(prompt, limits)
         try:
             async with asyncio.timeout(limits.total_s):
                 reply = await self._exchange(prompt, shape, limits, in_use, receipt)
                 return with_estimate(reply, prompt)
         except openai.APIStatusError as e:
-            fault = self._status_fault(e, in_use)
+            fault = self._status_fault(e, Asked.by(prompt, limits, in_use))
         except (openai.OpenAIError, *BROKEN) as e:
             fault = self._broken(e)
         # Not chained: an SDK's exception carries the request, and that carries the key.
@@ -79,8 +81,8 @@ class OpenAIClient(SdkClient, ABC):
     ) -> Reply:
         """Send a request and read its whole reply."""
 
-    def _status_fault(self, error: openai.APIStatusError, in_use: set[str]) -> Fault:
-        return self._refused(error.status_code, _said(error), in_use, error.response.headers)
+    def _status_fault(self, error: openai.APIStatusError, asked: Asked) -> Fault:
+        return self._refused(error.status_code, _said(error), asked, error.response.headers)
 
     async def close(self) -> None:
         """Release the SDK's connections."""

@@ -2,11 +2,11 @@
 
 import json
 import math
-import re
 from collections.abc import AsyncIterator, Collection, Mapping
 
 import httpx2
 
+from kernelwright.agents.message import Prompt
 from kernelwright.agents.providers.client import (
     Endpoint,
     Features,
@@ -22,12 +22,15 @@ from kernelwright.agents.providers.fault import (
     kind_of_status,
     said_with,
 )
+from kernelwright.agents.providers.output_limit import Asked, OutputLimit
 
 _EXCERPT = 120
 """Characters of a body that is no reply."""
 _PROMPTED = ("/messages", "/completions", "/responses")
 """Where requests ask for a reply."""
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
+_LONGEST_READ = 4000
+"""Characters of a refusal: gateways put their own words before the server's."""
 _REFUSES_A_FEATURE = (400, 405, 422, 501)
 
 
@@ -130,9 +133,7 @@ class SdkClient:
         """Take an endpoint and the words by which its servers name each feature in an error."""
         self._endpoint = endpoint
         self._features = Features(words)
-        self._allowed_tokens: int | None = None
-        """What the server allows a reply at most, once it has said so."""
-        self._asked_tokens = 0
+        self._output_limit = OutputLimit()
 
     @property
     def name(self) -> str:
@@ -151,11 +152,10 @@ class SdkClient:
             self._features.give_up("stream")
         return body
 
-    def _output_tokens(self, limits: Limits) -> int:
-        """Return how many tokens a reply may have, by the limits and by the server."""
-        allowed = self._allowed_tokens or limits.output_tokens
-        self._asked_tokens = min(limits.output_tokens, allowed)
-        return self._asked_tokens
+    def _fitted(self, prompt: Prompt, limits: Limits) -> Limits:
+        """Return the limits, the tokens of a reply cut to what the server allows."""
+        most = self._output_limit.tokens(prompt.bytes_sent, limits.output_tokens)
+        return limits.model_copy(update={"output_tokens": most})
 
     def _broken(self, error: Exception) -> Fault:
         """Return the fault that a broken connection stands for, the key left out."""
@@ -163,38 +163,19 @@ class SdkClient:
         fault.message = self._endpoint.key.redact(fault.message)
         return fault
 
-    def _refused(
-        self, status: int, said: str, in_use: Collection[str], headers: Mapping[str, str]
-    ) -> Fault:
+    def _refused(self, status: int, said: str, asked: Asked, headers: Mapping[str, str]) -> Fault:
         """Return the fault of a refused request, a concession where it names a feature in use."""
         # Before the words are cut to a line, which may cut a key in two.
-        message = said_with(status, self._endpoint.key.redact(said))
+        said = self._endpoint.key.redact(said)
+        message = said_with(status, said)
         if is_page(said) and kind_of_status(status, message) not in RETRYABLE:
             return Fault(FaultKind.NO_API, message)
         if status in _REFUSES_A_FEATURE:
-            if allowed := _allowed_tokens(message, self._asked_tokens):
-                self._allowed_tokens = allowed
-                return Fault(FaultKind.UNSUPPORTED, message)
-            if self._features.concede(message, in_use):
+            if (kind := self._output_limit.learn(said[:_LONGEST_READ], asked)) is not None:
+                return Fault(kind, message)
+            if self._features.concede(message, asked.in_use):
                 return Fault(FaultKind.UNSUPPORTED, message)
         return status_fault(status, message, headers)
-
-
-_OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_TOO_MANY = re.compile(r"too (large|high|big)|at most|maximum|exceed|less than|>", re.IGNORECASE)
-_LEAST_TOKENS = 256
-"""Below it no reply holds a record."""
-
-
-def _allowed_tokens(message: str, asked: int) -> int | None:
-    """Return the limit that a server names where it refuses that of a reply, if it does.
-
-    Of several numbers in its words the largest below what was asked is tried first.
-    """
-    if not any(name in message for name in _OUTPUT_LIMITS) or not _TOO_MANY.search(message):
-        return None
-    numbers = (int(n.replace(",", "")) for n in re.findall(r"\b\d[\d,]*\b(?!-)", message))
-    return max((n for n in numbers if _LEAST_TOKENS <= n < asked), default=None)
 
 
 def status_fault(status: int, message: str, headers: Mapping[str, str]) -> Fault:

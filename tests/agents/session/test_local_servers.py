@@ -13,7 +13,7 @@ from kernelwright.agents.session.transcript import transcripts
 from kernelwright.agents.session.transcript_text import transcript_lines
 from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
-from tests.agents.loopback.partner import Partner
+from tests.agents.loopback.partner import NAMES, PURPOSE, Partner, Verse, prompt
 from tests.agents.loopback.scene import DEVICE, DONE, TASK
 from tests.agents.loopback.server import LoopbackServer, Raw, Refused, Response
 from tests.agents.loopback.wire import Heard, Said
@@ -173,3 +173,22 @@ def test_a_server_that_allows_shorter_replies_only_is_asked_for_those(wire: str)
     with LoopbackServer(script) as server:
         assert Partner(server, wire).ask().record.times == 3
     assert server.requests[-1].most_tokens == 400
+
+
+@pytest.mark.parametrize("wire", NAMES)
+def test_what_one_prompt_leaves_of_a_context_binds_no_shorter_one(wire: str) -> None:
+    def script(request: Heard) -> Response:
+        size = 9000 if "Long." in request.messages[0][1] else 500
+        if size + request.most_tokens <= 9600:
+            return Said('{"line": "waves", "times": 3}')
+        return Refused(
+            400,
+            f"'max_tokens' or 'max_completion_tokens' is too large: {request.most_tokens}. This "
+            "model's maximum context length is 9600 tokens and your request has "
+            f"{size} input tokens",
+        )
+
+    with LoopbackServer(script) as server, AsyncBridge(Partner(server, wire).open()) as board:
+        for words in ("Long." * 5000, "One."):
+            assert board.ask(prompt(words), Verse, PURPOSE).record.times == 3
+    assert [request.most_tokens for request in server.requests] == [800, 536, 800]
