@@ -15,6 +15,14 @@ class OutageError(ModelError):
     """The service failed through every retry; later it may not."""
 
 
+class QuotaError(OutageError):
+    """The account has no money or quota left; only its owner can mend that."""
+
+
+class UnusableModelError(ModelError):
+    """The key, the model's name, the address or the request is wrong, and stays so by itself."""
+
+
 class FaultKind(StrEnum):
     """Why a request gave no reply."""
 
@@ -64,6 +72,18 @@ RETRYABLE = frozenset(
 )
 PASSING = RETRYABLE | {FaultKind.QUOTA}
 """What may be over later, without anybody changing the search."""
+OF_THE_PROMPT = frozenset(
+    {
+        FaultKind.CONTEXT_OVERFLOW,
+        FaultKind.REFUSED_PROMPT,
+        FaultKind.TOO_LONG,
+        FaultKind.UNREADABLE,
+        FaultKind.EMPTY,
+    }
+)
+"""What another prompt may fare better with: no reason to end a night, or to leave models alone."""
+LASTING = frozenset(FaultKind) - RETRYABLE - OF_THE_PROMPT - {FaultKind.UNSUPPORTED}
+"""What no waiting heals and no other prompt."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
 _UNBILLED = frozenset(FaultKind) - {
     FaultKind.DROPPED,

@@ -1,6 +1,7 @@
 """The policy around an exchange: validate, ask once more, try the next model."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,19 @@ from kernelwright.agents.message import (
     TimedReply,
     Turn,
 )
-from kernelwright.agents.providers.fault import ANOTHER, OutageError, ReplyError
+from kernelwright.agents.providers.fault import (
+    ANOTHER,
+    OutageError,
+    QuotaError,
+    ReplyError,
+    UnusableModelError,
+)
 from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.errors import BudgetError, ModelError
 
 _Result = TypeVar("_Result")
+_REST_S = 600.0
+"""How long a model that no waiting heals is left alone while another one can be asked."""
 
 
 class Exchange(Protocol):
@@ -75,11 +84,28 @@ class _Question(Generic[Shape]):
     accept: Acceptance[Shape] | None
 
 
+@dataclass(frozen=True)
+class _Rest:
+    """Why a model is left alone, and until when."""
+
+    reason: ModelError
+    until_s: float
+
+
 class Conversations:
     """A `ChatModel` over a list of exchanges: the first that gives a usable reply answers."""
 
-    def __init__(self, exchanges: Sequence[Exchange], *, concurrency: int = 4) -> None:
+    def __init__(
+        self,
+        exchanges: Sequence[Exchange],
+        *,
+        concurrency: int = 4,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._exchanges = tuple(exchanges)
+        self._clock = clock
+        self._resting: dict[str, _Rest] = {}
+        """The models that are left alone, by name."""
         self._slots = asyncio.Semaphore(concurrency)
         self._gave_up: defaultdict[Purpose, set[str]] = defaultdict(set)
         """Who had no usable reply in a conversation: the others are asked before."""
@@ -130,24 +156,34 @@ class Conversations:
         """Return what the first exchange gives that gives anything; `model` is asked before all.
 
         A cheaper model may still fit caps that a dear one's call could exceed. Who `gave_up` comes
-        last, and whoever gives no usable reply is put there.
+        last, and whoever gives no usable reply is put there. Who rests is asked where all do.
         """
-        failures: list[ModelError | BudgetError] = []
 
         def place(exchange: Exchange) -> tuple[bool, bool]:
             return exchange.name in gave_up, bool(model) and model not in exchange.models
 
         exchanges = sorted(self._exchanges, key=place)
         async with self._slots:
+            awake = [e for e in exchanges if not self._rests(e)]
+            failures: list[ModelError | BudgetError] = []
             for exchange in exchanges:
+                if awake and exchange not in awake:
+                    failures.append(self._resting[exchange.name].reason)
+                    continue
                 try:
                     return await ask(exchange, "; ".join(map(_reason, failures)))
                 except (ModelError, BudgetError) as e:
                     failures.append(e)
                     if isinstance(e, ReplyError):
                         gave_up.add(exchange.name)
+                    elif isinstance(e, QuotaError | UnusableModelError):
+                        self._resting[exchange.name] = _Rest(e, self._clock() + _REST_S)
         # What the first choice said matters most, unless a later one may recover.
         raise min(failures, key=_permanence)
+
+    def _rests(self, exchange: Exchange) -> bool:
+        rest = self._resting.get(exchange.name)
+        return rest is not None and self._clock() < rest.until_s
 
     def spent(self, task: str) -> Spent:
         """Return what all replies about a task took so far; see `ChatModel.spent`."""

@@ -25,11 +25,15 @@ from kernelwright.agents.message import (
 from kernelwright.agents.providers.client import Limits, ProviderClient, Receipt, ReplyShape
 from kernelwright.agents.providers.fault import (
     EMPTY,
+    LASTING,
+    OF_THE_PROMPT,
     PASSING,
     Fault,
     FaultKind,
     OutageError,
+    QuotaError,
     ReplyError,
+    UnusableModelError,
     sentence,
 )
 from kernelwright.agents.providers.price import FREE, Price
@@ -318,7 +322,10 @@ class LiveExchange:
             return Outcome(fault=told, usage=fault.usage, cost=self._cost(fault.usage))
         # Whatever ended a reply that had begun, overload too: the prompt was read by then.
         is_billed = fault.may_be_billed or fault.usage is not None
-        return Outcome(fault=told, cost=call.worst if is_billed else Cost(calls=1))
+        if is_billed:
+            return Outcome(fault=told, cost=call.worst)
+        # A model that cannot be asked takes no call from those that can.
+        return Outcome(fault=told, cost=Cost(calls=0 if fault.kind in LASTING else 1))
 
     def _known_price(self) -> Price:
         if self.price is not None:
@@ -349,14 +356,12 @@ def _fault_in(state: tenacity.RetryCallState) -> Fault | None:
     return error if isinstance(error, Fault) else None
 
 
-_OF_THE_PROMPT = frozenset({FaultKind.CONTEXT_OVERFLOW, FaultKind.REFUSED_PROMPT, *_MOST_OF_A_KIND})
-"""What another prompt may fare better with: no reason to end a night, or to leave models alone."""
-
-
 def _error_of(fault: Fault) -> type[ModelError]:
-    if fault.kind in _OF_THE_PROMPT:
+    if fault.kind in OF_THE_PROMPT:
         return ReplyError
-    return OutageError if fault.kind in PASSING else ModelError
+    if fault.kind is FaultKind.QUOTA:
+        return QuotaError
+    return OutageError if fault.kind in PASSING else UnusableModelError
 
 
 def recalled(recorded: RecordedCall) -> TimedReply:

@@ -234,6 +234,49 @@ def test_the_next_model_of_the_list_steps_in(provider: str) -> None:
     assert answer.model == "openai:local"
 
 
+LASTING = {
+    "insufficient_quota": 429,
+    "Your credit balance is too low": 400,
+    "invalid x-api-key": 401,
+    "unknown model": 404,
+    "temperature is unknown": 400,
+}
+
+
+@pytest.mark.parametrize("words", LASTING)
+def test_a_model_that_no_waiting_heals_is_left_alone_for_a_while(provider: str, words: str) -> None:
+    now_s = 0.0
+    with (
+        LoopbackServer(Sequence(Refused(LASTING[words], words))) as broken,
+        LoopbackServer(Sequence(Said(VERSE))) as sound,
+    ):
+        spare = ModelSpec.parse("openai:local", sound.base_url("openai"))
+        partner = Partner(broken, provider, fallbacks=[spare])
+        model = partner.open()
+        model._clock = lambda: now_s
+        with AsyncBridge(model) as board:
+            for text in ("One.", "Two.", "Three."):
+                answer = board.ask(prompt(text), Verse, PURPOSE)
+                assert answer.model == "openai:local"
+                assert words in answer.stands_in
+            assert len(broken.requests) == 1
+            now_s = 601.0
+            board.ask(prompt("Four."), Verse, PURPOSE)
+    assert len(broken.requests) == 2
+    assert partner.budget.spent().calls == len(sound.requests) == 4
+
+
+def test_a_model_without_quota_is_asked_where_no_other_can_be(provider: str) -> None:
+    refused = Refused(429, "insufficient_quota")
+    with (
+        LoopbackServer(Sequence(refused, Said(VERSE))) as server,
+        AsyncBridge(Partner(server, provider).open()) as board,
+    ):
+        with pytest.raises(ModelError, match="has no quota left"):
+            board.ask(prompt("One."), Verse, PURPOSE)
+        assert board.ask(prompt("Two."), Verse, PURPOSE).record.times == 3
+
+
 def test_a_cheaper_model_steps_in_where_a_dear_one_could_exceed_a_cap(provider: str) -> None:
     with (
         LoopbackServer(Sequence(Said(VERSE))) as dear,
