@@ -120,6 +120,10 @@ class BanditStrategy:
         """Say whether a task has had every candidate that it may have."""
         return self._room(search) <= 0
 
+    def ending(self, search: TaskSearch) -> str:
+        """Say why a task that is stopped has nothing left to try; empty where it has."""
+        return self._ending(search)
+
     def _opened(self, task: Task) -> Play:
         play = Play(Bandit(self._offers))
         play.bandit.remember(self._learner.earlier(task))

@@ -47,6 +47,8 @@ class Search:
         self.tasks = tasks
         self.is_capped = False
         """True once a task ended with more to try, which a larger cap would pay for."""
+        self.is_cut_off = False
+        """True once `stop` ended a task with more to try."""
         self.cap = ""
         """Which cap kept models from going on first; empty while none did."""
         self._strategy = strategy
@@ -108,7 +110,9 @@ class Search:
                 search.begin(left)
                 self._to_do.extend(Suggestion(search, one, was_judged=True) for one in left)
             else:
-                self._finish(search, reason)
+                ending = self._ending(search)
+                self.is_cut_off |= not ending
+                self._finish(search, ending or reason)
 
     def ended(self) -> Iterator[TaskSearch]:
         """Yield the tasks that ended since the last time, in that order."""
@@ -169,7 +173,16 @@ class Search:
         except Exception as e:
             if is_machines(e):
                 raise
-            return Done(f"nothing more can be proposed: {described(e)}")
+            return Done(_failed(e))
+
+    def _ending(self, search: TaskSearch) -> str:
+        """Say why a task has nothing left to try; empty where it has."""
+        try:
+            return self._strategy.ending(search)
+        except Exception as e:
+            if is_machines(e):
+                raise
+            return _failed(e)
 
     def _finish(self, search: TaskSearch, reason: str) -> None:
         search.ended, search.reason = True, reason
@@ -183,6 +196,10 @@ class Search:
             self._ended.append(search)
         else:
             self._to_do.append(Suggestion(search, proposal, confirms=True))
+
+
+def _failed(error: Exception) -> str:
+    return f"nothing more can be proposed: {described(error)}"
 
 
 def share_workers(tasks: Iterable[TaskSearch], workers: int) -> None:

@@ -64,6 +64,12 @@ class Strategy(Protocol):
     def is_spent(self, search: TaskSearch) -> bool:
         """Say whether a task has had every candidate that it may have."""
 
+    def ending(self, search: TaskSearch) -> str:
+        """Say why a task that is stopped has nothing left to try; empty where it has.
+
+        Asks no model.
+        """
+
 
 class RepairThenWrite:
     """Repairs each failure a few times, then asks the coder for more, while that helps."""
@@ -105,6 +111,11 @@ class RepairThenWrite:
     def is_spent(self, search: TaskSearch) -> bool:
         """Say whether a task has had every candidate that it may have."""
         return self._room(search) <= 0
+
+    def ending(self, search: TaskSearch) -> str:
+        """Say why a task that is stopped has nothing left to try; empty where it has."""
+        answer = self.next(search)
+        return answer.reason if isinstance(answer, Done) else ""
 
     def _room(self, search: TaskSearch) -> int:
         return self._spec.candidates_per_task - len(search.proposals())

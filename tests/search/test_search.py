@@ -159,3 +159,16 @@ def test_the_first_of_every_task_is_judged_before_a_second_of_any() -> None:
 
 def test_a_task_that_has_workers_to_itself_does_not_wait_for_its_first_verdict() -> None:
     assert len(_search(tasks=1, workers=4).ask(4)) >= 4
+
+
+@pytest.mark.parametrize(("candidates", "is_cut_off"), [(1, False), (2, True)])
+def test_a_stop_cuts_off_only_what_has_more_to_try(candidates: int, is_cut_off: bool) -> None:
+    searches = [TaskSearch(task_of((4, 8), name="t0"), "softmax")]
+    strategy = RepairThenWrite(team(), INFO, SearchSpec(candidates_per_task=candidates))
+    search, judge = Search(searches, strategy, INFO), ScriptedJudge()
+    for one in search.ask(1):
+        search.tell(one, _verdict(judge, one))
+    search.stop("the cap is reached")
+    assert search.is_cut_off is is_cut_off
+    reason = "the cap is reached" if is_cut_off else "1 candidate tried, as many as asked for"
+    assert searches[0].reason == reason

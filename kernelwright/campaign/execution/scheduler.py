@@ -54,12 +54,12 @@ class Scheduler:
     @property
     def is_capped(self) -> bool:
         """True when a cap ended it, or a task of it, with work left."""
-        return bool(self._halting_cap) or self._search.is_capped
+        return self._was_halted or self._search.is_capped
 
     @property
     def cap(self) -> str:
         """Which cap ended it, or kept models from going on, in a sentence; else nothing."""
-        return self._halting_cap or self._search.cap
+        return self._halting_cap if self._was_halted else self._search.cap
 
     def run(self) -> str:
         """Search to the end; return why it ended.
@@ -86,7 +86,7 @@ class Scheduler:
                         continue
                     if self._control.parked:
                         self._think_ahead()
-                    return reason or self._ending
+                    return self._why_it_ended(reason)
                 if not len(self._queue):
                     self._begin_suspect()
             if self._control.is_out_of_patience:
@@ -94,6 +94,15 @@ class Scheduler:
                 self._executor.close()
                 return reason or "interrupted"
             self._collect_what_ended()
+
+    @property
+    def _was_halted(self) -> bool:
+        """True when a cap halted it with work left: else it had come to its end."""
+        return bool(self._halting_cap) and self._search.is_cut_off
+
+    def _why_it_ended(self, halted: str | None) -> str:
+        is_done = halted == self._halting_cap and not self._was_halted
+        return self._ending if halted is None or is_done else halted
 
     @property
     def _ending(self) -> str:

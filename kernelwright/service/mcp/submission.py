@@ -60,9 +60,8 @@ class _OneProgram:
 
     def next(self, search: TaskSearch) -> list[Proposal] | Done:
         """Return the program until it was tried."""
-        if self.is_spent(search):
-            return Done("the submitted kernel was judged")
-        return [self._proposal]
+        ending = self.ending(search)
+        return Done(ending) if ending else [self._proposal]
 
     def left(self, search: TaskSearch) -> Sequence[Proposal]:
         """Return nothing: the program is proposed at once."""
@@ -74,6 +73,10 @@ class _OneProgram:
     def is_spent(self, search: TaskSearch) -> bool:
         """Say whether the program was tried."""
         return self._proposal.program.id in search.tried()
+
+    def ending(self, search: TaskSearch) -> str:
+        """Say that the program was tried; empty where it was not."""
+        return "the submitted kernel was judged" if self.is_spent(search) else ""
 
 
 def whole_function(target: str, inputs: Sequence[str], store: str | None) -> tuple[Captured, Task]:

@@ -114,6 +114,18 @@ def test_a_cap_leaves_a_campaign_that_a_larger_one_resumes(tmp_path: Path) -> No
         assert [r.state for r in store.runs(capped.root_id)] == ["capped", "finished"]
 
 
+def test_a_cap_that_is_reached_with_nothing_left_to_try_ends_nothing(
+    tmp_path: Path,
+) -> None:
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        spec = spec_in(tmp_path).model_copy(update={"candidates_per_task": 1, "evaluations": 3})
+        report = run(store, ScriptedJudge(), spec)
+        assert report.evaluated == 3
+        assert (report.ended.capped, report.ended.early_words) == (False, "")
+        assert report.ended.reason == "every task is done"
+        assert state_of(store, store.campaigns()[0]).state == "finished"
+
+
 def test_the_same_capped_search_begins_anew_and_one_with_other_caps_goes_on(
     tmp_path: Path,
 ) -> None:
