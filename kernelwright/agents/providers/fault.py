@@ -169,7 +169,9 @@ def kind_of_status(status: int, message: str) -> FaultKind:
         return FaultKind.BAD_KEY if status == 401 else FaultKind.FORBIDDEN
     if status == 404:
         return FaultKind.UNKNOWN_MODEL if "model" in words else FaultKind.NO_PATH
-    if status == 413 or (status in (400, 422) and any(word in words for word in _OVERFLOW_WORDS)):
+    if status == 413 or (
+        status in (400, 422, 500) and any(word in words for word in _OVERFLOW_WORDS)
+    ):
         return FaultKind.CONTEXT_OVERFLOW
     if status == 400 and any(word in words for word in _FILTER_WORDS):
         return FaultKind.REFUSED_PROMPT

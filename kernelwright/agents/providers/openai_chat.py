@@ -41,7 +41,7 @@ _WORDS = {
     "old limit": ("max_tokens",),
     "schema": ("response_format", "json_schema", "schema", "grammar"),
     "tools": ("tool", "function"),
-    "system": ("system",),
+    "system": ("system", "role"),
 }
 _THOUGHTS = ("reasoning_content", "reasoning")
 """What vLLM, LM Studio and Ollama call a model's thinking."""

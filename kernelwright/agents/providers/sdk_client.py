@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import AsyncIterator, Collection, Mapping
 
 import httpx2
@@ -32,6 +33,13 @@ _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _LONGEST_READ = 4000
 """Characters of a refusal: gateways put their own words before the server's."""
 _REFUSES_A_FEATURE = (400, 405, 422, 501)
+_MAY_REFUSE_A_FEATURE = (500, 502)
+"""llama.cpp's for what a model's template raises, and gateways' for what stands behind them."""
+_REFUSAL = re.compile(
+    r"unsupported|unrecogni[sz]ed|only\b.*\bsupported|must alternate|"
+    r"(not|n't|never) (yet |be )?(support|implement|allow|permit|accept|recogni[sz]e)",
+    re.IGNORECASE,
+)
 
 
 class NoReply(Exception):  # noqa: N818 - becomes a Fault at the wire
@@ -170,10 +178,12 @@ class SdkClient:
         message = said_with(status, said)
         if is_page(said) and kind_of_status(status, message) not in RETRYABLE:
             return Fault(FaultKind.NO_API, message)
-        if status in _REFUSES_A_FEATURE:
+        if status in (*_REFUSES_A_FEATURE, *_MAY_REFUSE_A_FEATURE):
             if (kind := self._output_limit.learn(said[:_LONGEST_READ], asked)) is not None:
                 return Fault(kind, message)
-            if self._features.concede(message, asked.in_use):
+            # Servers that fail name much of what they were at, too.
+            is_refusal = status in _REFUSES_A_FEATURE or _REFUSAL.search(message) is not None
+            if is_refusal and self._features.concede(message, asked.in_use):
                 return Fault(FaultKind.UNSUPPORTED, message)
         return status_fault(status, message, headers)
 

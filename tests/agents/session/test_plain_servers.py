@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.coder import ModelCoder
-from kernelwright.agents.session import AsyncBridge
+from kernelwright.agents.session import AsyncBridge, ReplyError
 from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
 from tests.agents.loopback.partner import NAMES, Partner
@@ -83,3 +83,52 @@ def test_an_upstream_that_fails_is_no_stream_that_is_refused(wire: str) -> None:
     with LoopbackServer(lambda _: replies.pop(0)) as server:
         assert Partner(server, wire).ask().record.times == 3
     assert all(map(asks_for_stream, server.requests))
+
+
+REFUSED = {
+    "System role not supported at row 1, column 5": "system",
+    "Only user and assistant roles are supported! at row 3, column 9": "system",
+    "Conversation roles must alternate user/assistant/user/assistant/...": "system",
+    "response_format is not supported by this model": "response_format",
+    "litellm.InternalServerError: stream_options are unsupported": "stream_options",
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_a_server_that_fails_for_a_feature_is_asked_without_it_at_once(said: str) -> None:
+    replies: list[Response] = [Refused(500, said), VERSE]
+    with LoopbackServer(lambda _: replies.pop(0)) as server:
+        assert Partner(server, "openai").ask().record.times == 3
+    assert [f'"{REFUSED[said]}"' in str(request.body) for request in server.requests] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "stream error: stream ID 3; INTERNAL_ERROR; received from peer",
+        "The system failed in its tool parser while it wrote the schema",
+        "upstream error",
+        "Upstream is not supported",
+    ],
+)
+@pytest.mark.parametrize("wire", NAMES)
+def test_a_server_that_fails_at_something_keeps_its_features(wire: str, said: str) -> None:
+    replies: list[Response] = [Refused(500, said), VERSE]
+    with LoopbackServer(lambda _: replies.pop(0)) as server:
+        assert Partner(server, wire).ask().record.times == 3
+    first, again = server.requests
+    assert first.body == again.body
+
+
+@pytest.mark.parametrize("wire", NAMES)
+def test_a_prompt_that_a_failing_server_finds_too_long_is_not_sent_again(wire: str) -> None:
+    said = "the request exceeds the available context size. try increasing the context size"
+    with (
+        LoopbackServer(lambda _: Refused(500, said)) as server,
+        pytest.raises(ReplyError, match="does not fit"),
+    ):
+        Partner(server, wire).ask()
+    assert len(server.requests) == 1
