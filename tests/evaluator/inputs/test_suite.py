@@ -615,7 +615,7 @@ def test_products_have_a_case_that_shows_operands_of_halves(inner: int, is_large
     assert (case.layout is Layout.VARIED) is is_large
     for x in case.inputs("secret"):
         # All are rounded down, so that their errors add up.
-        assert (x.astype(np.float16) < x).all()
+        assert np.less(x.astype(np.float16), x).all()
 
 
 @pytest.mark.parametrize("dtype", [Dtype.UINT8, Dtype.INT8, Dtype.INT16], ids=str)

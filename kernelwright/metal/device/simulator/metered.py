@@ -11,6 +11,8 @@ _LABEL = re.compile(r'^("[^"]*"|[-\w$.]+):')
 _TARGET = re.compile(r'\blabel (%(?:"[^"]*"|[-\w$.]+))')
 _ENTRY = "%entry of the function"
 _TERMINATORS = ("  br ", "  switch ", "  indirectbr ", "  invoke ")
+_EXCHANGE = re.compile(r"@\S*kw_(?:dense_)?exchange\S*3runE")
+"""What an operation of a simdgroup does for all of its lanes: their wait is counted for it."""
 _TICK = "  call void @kw_tick()"
 _DEFINITIONS = """
 @kw_work_left = external thread_local{model} global i64
@@ -44,7 +46,7 @@ def metered(listing: str, *, is_linux: bool) -> str:
     start, marked = -1, set[int]()
     for number, line in enumerate(lines):
         if line.startswith("define "):
-            start = number
+            start = -1 if _EXCHANGE.search(line) else number
         elif line == "}" and start >= 0:
             marked |= set(_latches(lines, start + 1, number))
             start = -1

@@ -114,6 +114,8 @@ def _is_variadic(node: Node) -> bool:
 
 
 def _is_wide_subscript(node: Node) -> bool:
-    """Say whether a method is an `operator[]` of C++23."""
+    """Say whether a method of a text is an `operator[]` of C++23, which Metal's tensors have."""
+    if node.place is None:
+        return False
     parameters = sum(child.kind == "ParmVarDecl" for child in node.children)
     return " operator[] " in node.details and parameters > 1
