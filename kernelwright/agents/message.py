@@ -12,8 +12,10 @@ from kernelwright.agents.budget import Cost
 from kernelwright.metal.diagnostic import Record
 
 RoleName = Literal["planner", "coder", "repairer", "attacker", "doctor"]
-LONGEST_ECHO = 8000
-"""Characters of an invalid reply that a re-ask shows to the model again."""
+LONGEST_ECHO = 24_000
+"""Characters of a model's own text or call that are sent back to it whole."""
+_ECHO_ENDS = 4000
+"""What is sent back of a longer one, from its beginning and from its end."""
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
@@ -25,6 +27,21 @@ def whole_characters(text: str) -> str:
 
 Said = Annotated[str, AfterValidator(whole_characters)]
 """What a model wrote."""
+
+
+def echoed(text: str) -> str:
+    """Return a model's own text as it is sent back: of a long one the beginning and the end."""
+    if len(text) <= LONGEST_ECHO:
+        return text
+    left_out = f"[{len(text) - 2 * _ECHO_ENDS:,} characters of this reply are left out here.]"
+    return f"{text[:_ECHO_ENDS]}\n{left_out}\n{text[-_ECHO_ENDS:]}"
+
+
+def echoed_arguments(arguments: str) -> str:
+    """Return a call's arguments as they are sent back, as JSON where they were too long, too."""
+    if len(arguments) <= LONGEST_ECHO:
+        return arguments
+    return json.dumps({"shortened": echoed(arguments)})
 
 
 class Tool(Record):
@@ -71,6 +88,17 @@ class Turn(Record):
     native_format: str = ""
     """Names that format, such as `anthropic`."""
 
+    @property
+    def as_sent(self) -> "Turn":
+        """The turn as later requests hold it; `native` is cut by what wrote it."""
+        if self.speaker == "user":
+            return self
+        calls = tuple(
+            call.model_copy(update={"arguments": echoed_arguments(call.arguments)})
+            for call in self.calls
+        )
+        return self.model_copy(update={"text": echoed(self.text), "calls": calls})
+
 
 COLD_CACHE_S = 240.0
 """After a wait as long as this a cache of five minutes may be cold before the next turn."""
@@ -100,9 +128,14 @@ class Prompt(Record):
 
     def answered(self, reply: str, correction: str) -> "Prompt":
         """Return the conversation after a reply that has to be corrected."""
-        echo = reply[:LONGEST_ECHO] or "(empty reply)"
-        more = (Turn(speaker="assistant", text=echo), Turn(speaker="user", text=correction))
+        echo = Turn(speaker="assistant", text=reply or "(empty reply)")
+        more = (echo, Turn(speaker="user", text=correction))
         return self.followed_by(*more)
+
+    @property
+    def history(self) -> tuple[Turn, ...]:
+        """The turns as they are sent, what is long of the model's own cut."""
+        return tuple(turn.as_sent for turn in self.turns)
 
     @property
     def opening_bytes(self) -> int:
@@ -119,7 +152,7 @@ class Prompt(Record):
     @property
     def bytes_sent(self) -> int:
         """No fewer bytes than a provider can count tokens for."""
-        history = sum(max(len(part.encode()), len(turn.native.encode())) for turn in self.turns
+        history = sum(max(len(part.encode()), len(turn.native.encode())) for turn in self.history
                       for part in ("".join(_parts(turn)),))  # fmt: skip
         return self.opening_bytes + history
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from anthropic.types import Message, RawContentBlockDelta, RawMessageStreamEvent
 from pydantic import BaseModel
 
-from kernelwright.agents.message import Reply, Stop, ToolCall, Usage
+from kernelwright.agents.message import Reply, Stop, ToolCall, Usage, echoed, echoed_arguments
 from kernelwright.agents.providers.anthropic_request import FORMAT
 from kernelwright.agents.providers.client import Limits, Text
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
@@ -139,7 +139,11 @@ class GatheredMessage:
             names = {n: self._text(index, n) for n in self._pieces.get(index, {})}
             if block.get("type") == "tool_use":
                 names = {}
-                block = {**block, "input": object_of(self._text(index, "partial_json"))}
+                arguments = echoed_arguments(self._text(index, "partial_json"))
+                block = {**block, "input": object_of(arguments)}
+            elif block.get("type") == "text":
+                # Thoughts stay as they are: they are signed.
+                names = {"text": echoed(self._text(index, "text"))}
             whole = {**block, **names}
             # The API refuses empty text that it has sent itself.
             if whole.get("type") != "text" or whole.get("text"):

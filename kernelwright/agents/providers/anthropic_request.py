@@ -68,7 +68,7 @@ class Request:
         opening.append({"type": "text", "text": prompt.request})
         messages: list[MessageParam] = [{"role": "user", "content": opening}]
         last = len(prompt.turns) - 1
-        for place, turn in enumerate(prompt.turns):
+        for place, turn in enumerate(prompt.history):
             blocks = _blocks(turn)
             if place == last and turn.speaker == "user" and blocks:
                 # The history up to here is what the next request begins with.

@@ -204,7 +204,7 @@ def with_tools_as_text(prompt: Prompt) -> Prompt:
         for tool in prompt.tools
     ]
     system = "\n".join((prompt.system, TOOLS_AS_TEXT, *listed))
-    turns = tuple(_as_text(turn) for turn in prompt.turns)
+    turns = tuple(_as_text(turn) for turn in prompt.history)
     return prompt.model_copy(update={"system": system, "tools": (), "turns": turns})
 
 

@@ -312,7 +312,7 @@ def _messages(prompt: Prompt, *, has_system: bool) -> list[ChatCompletionMessage
     else:
         parts.insert(0, prompt.system)
     messages.append({"role": "user", "content": "\n\n".join(parts)})
-    for turn in prompt.turns:
+    for turn in prompt.history:
         messages += [_assistant(turn)] if turn.speaker == "assistant" else _user(turn)
     return messages
 

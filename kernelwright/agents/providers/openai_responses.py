@@ -22,7 +22,16 @@ from openai.types.responses.response_reasoning_item import Content, Summary
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 from openai.types.shared_params import Reasoning
 
-from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
+from kernelwright.agents.message import (
+    Prompt,
+    Reply,
+    Stop,
+    ToolCall,
+    Turn,
+    Usage,
+    echoed,
+    echoed_arguments,
+)
 from kernelwright.agents.providers.client import (
     Endpoint,
     Limits,
@@ -159,7 +168,7 @@ def _tool(name: str, description: str, schema: dict[str, object]) -> FunctionToo
 def _items(prompt: Prompt) -> list[ResponseInputItemParam]:
     opening = "\n\n".join(part for part in (prompt.context, prompt.request) if part)
     items: list[ResponseInputItemParam] = [{"role": "user", "content": opening}]
-    for turn in prompt.turns:
+    for turn in prompt.history:
         items += _turn_items(turn)
     return items
 
@@ -321,6 +330,12 @@ def _native(output: list[ResponseOutputItem]) -> str:
         item.model_dump(mode="json", exclude_none=True, warnings=False, exclude={"status"})
         for item in output
     ]
+    for item in items:
+        if item["type"] == "function_call":
+            item["arguments"] = echoed_arguments(item["arguments"])
+        elif item["type"] == "message":
+            for part in item["content"]:
+                part |= {name: echoed(part[name]) for name in ("text", "refusal") if name in part}
     return json.dumps(items)
 
 
