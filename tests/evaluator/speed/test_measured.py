@@ -145,12 +145,12 @@ def test_a_device_is_kept_for_each_launch_and_series_and_free_in_between(
     assert events[:2] == ["mine", "free"], "a driver starts in a turn"
     assert events[-2:] == ["mine", "free"], "what is left there is freed in one"
     turns = {name: list[str]() for name in (s.stage.value for s in found.stages)}
-    stage = ""
+    running = ""
     for event in events[2:-2]:
         if event in turns:
-            stage = event
+            running = event
         else:
-            turns[stage].append(event)
+            turns[running].append(event)
     # Each request has a turn of its own: no other one's begins before it has ended.
     assert all(said == ["mine", "free"] * (len(said) // 2) for said in turns.values())
     on_device = ("correctness", "determinism", "timing")

@@ -299,11 +299,12 @@ def test_a_patched_function_notices_a_later_edit_of_a_table_that_it_reads(
     monkeypatch.delitem(sys.modules, "scaled_by_its_file")
     patched = importlib.import_module("scaled_by_its_file")
     assert patched.mixed.serves(*ONE.args)
-    patched.SCALES["x"] = 0.25
+    table = vars(patched)["SCALES"]
+    table["x"] = 0.25
     assert not patched.mixed.serves(*ONE.args)
-    patched.SCALES["x"] = 0.5
+    table["x"] = 0.5
     assert patched.mixed.serves(*ONE.args)
-    patched.SCALES = {"x": 0.25}
+    vars(patched)["SCALES"] = {"x": 0.25}
     assert not patched.mixed.serves(*ONE.args)
 
 

@@ -5,6 +5,7 @@ import functools
 import weakref
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -17,7 +18,7 @@ from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.source import carry
 from kernelwright.runtime.export.function.variant import Lookup
 
-# mypy: disable-error-code="no-untyped-call,no-any-return,misc"
+# mypy: disable-error-code="no-untyped-call,no-any-return,misc,name-defined"
 
 _X = mx.arange(128.0).reshape(4, 32) / 64
 _WEIGHT = mx.full((32,), 0.5)
@@ -113,7 +114,8 @@ def _(primal: mx.array, cotangent: mx.array, output: mx.array) -> mx.array:
 
 
 def of_a_custom_function(x: mx.array) -> mx.array:
-    return rounded(x) * 2
+    made: mx.array = rounded(x)
+    return made * 2
 
 
 class Table:
@@ -136,8 +138,9 @@ def _exported(function: Callable[..., object], name: str, lookup: Lookup) -> Fun
 def _serves(module: ModuleType, name: str) -> bool:
     found = getattr(module, name)
     if hasattr(found, "serves"):
-        return found.serves(_X)
-    return type(found).__call__.serves(found, _X)
+        return bool(found.serves(_X))
+    call: Any = type(found).__call__
+    return bool(call.serves(found, _X))
 
 
 @pytest.fixture

@@ -65,7 +65,8 @@ space = SimpleNamespace(table=table)
 
 
 def combined(routed: Weighted, *, name: str = "square") -> mx.array:
-    return space.table[name](routed.y * routed.weights).sum(axis=-2)
+    made: mx.array = space.table[name](routed.y * routed.weights)
+    return made.sum(axis=-2)
 
 
 def test_a_function_that_a_caller_names_is_served_while_the_table_holds_it(

@@ -355,7 +355,8 @@ def nest_of(arguments: object) -> tuple[object, ...]:
         return (type(arguments), *map(nest_of, arguments))
     if _is_passed_record(arguments):
         # Reading a cached property changes nothing but how long the next reading takes.
-        cached = _cached_properties(type(arguments))
+        kind: type = type(arguments)
+        cached = _cached_properties(kind)
         state = {n: v for n, v in _state_of(arguments).items() if n not in cached}
         return (type(arguments), nest_of(state))
     is_plain = isinstance(arguments, bool | int | float | str)

@@ -5,7 +5,8 @@ import pytest
 
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.simulator import compiler
-from tests.metal.device.simulator.random_kernel import THREADS, write
+from tests.metal.device.simulator.random_kernel import write
+from tests.metal.device.simulator.random_step import THREADS
 
 _TOGETHER = 10
 _HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
