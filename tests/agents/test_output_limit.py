@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.agents.providers.fault import FaultKind, kind_of_status
-from kernelwright.agents.providers.output_limit import LEAST_TOKENS, Asked, OutputLimit
+from kernelwright.agents.providers.output_limit import Asked, OutputLimit
 
 BYTES = 36_000
 ASKED = Asked(BYTES, 16_000, ())
@@ -71,7 +71,7 @@ def test_a_shorter_prompt_leaves_more_and_a_longer_one_less(server: str) -> None
     limit.learn(BESIDE_THE_PROMPT[server], ASKED)
     assert limit.tokens(BYTES - 9_000, 16_000) > 10_500
     assert limit.tokens(BYTES + 9_000, 16_000) < 5_500
-    assert limit.tokens(10 * BYTES, 16_000) == LEAST_TOKENS
+    assert limit.tokens(10 * BYTES, 16_000) == 4_000
 
 
 @pytest.mark.parametrize("server", OF_THE_MODEL)
@@ -96,6 +96,23 @@ def test_a_context_without_a_count_of_the_prompt_is_approached() -> None:
         assert limit.learn(said, Asked(900, most, ())) is FaultKind.UNSUPPORTED
         assert limit.tokens(900, 16_000) < most
         most = limit.tokens(900, 16_000)
+
+
+def test_a_server_that_refuses_what_its_numbers_allow_is_asked_for_half() -> None:
+    limit = OutputLimit()
+    said = "max_tokens is too large. The maximum context length is 90000 and 9000 input tokens came"
+    assert limit.learn(said, ASKED) is FaultKind.UNSUPPORTED
+    assert limit.tokens(BYTES, 16_000) == limit.tokens(2 * BYTES, 16_000) == 8_000
+
+
+def test_a_prompt_that_was_not_counted_is_tried_with_a_reply_of_use() -> None:
+    limit = OutputLimit()
+    assert limit.learn(BESIDE_THE_PROMPT["vLLM"], ASKED) is FaultKind.UNSUPPORTED
+    longer = Asked(BYTES + 23_000, limit.tokens(BYTES + 23_000, 16_000), ())
+    assert longer.output_tokens == 4_000
+    said = "input length and `max_tokens` exceed context limit: 18000 + 4000 > 20000"
+    assert limit.learn(said, longer) is FaultKind.UNSUPPORTED
+    assert limit.tokens(longer.input_bytes, 16_000) == 1_936
 
 
 def test_a_refused_name_is_no_limit() -> None:

@@ -60,7 +60,9 @@ class OutputLimit:
     def tokens(self, input_bytes: int, wanted: int) -> int:
         """Return how many tokens a reply may have beside a prompt of so many bytes."""
         most = wanted if self._of_model is None else min(wanted, self._of_model)
-        return min(most, max(self._room(input_bytes, wanted), LEAST_TOKENS))
+        # A reply that is cut off is paid for; a refusal is free, and counts the prompt.
+        least = LEAST_TOKENS if input_bytes in self._counted else max(LEAST_TOKENS, wanted // 4)
+        return min(most, max(self._room(input_bytes, wanted), least))
 
     def learn(self, said: str, asked: Asked) -> FaultKind | None:
         """Take in a refusal.
@@ -89,8 +91,11 @@ class OutputLimit:
         if counted is not None:
             self._counted[asked.input_bytes] = counted
         if self._room(asked.input_bytes, asked.output_tokens) >= asked.output_tokens:
-            # The server counts more than it says.
-            self._counted[asked.input_bytes] = context - asked.output_tokens // 2
+            # The prompt is longer than estimated, or another limit than the one that is told holds.
+            if counted is None:
+                self._counted[asked.input_bytes] = context - asked.output_tokens // 2
+            else:
+                self._of_model = max(asked.output_tokens // 2, LEAST_TOKENS)
         has_room = self._room(asked.input_bytes, asked.output_tokens) >= LEAST_TOKENS
         return FaultKind.UNSUPPORTED if has_room else FaultKind.CONTEXT_OVERFLOW
 
