@@ -114,7 +114,7 @@ class BanditStrategy:
             self._credit(play, search)
             if play.thinking is not None and play.move is not None:
                 self._charge(play, search, play.move, self._since_begun(play, search))
-        self._coder.leave(search.task, reason)
+        self._coder.leave(search.task, search.history, reason)
 
     def is_spent(self, search: TaskSearch) -> bool:
         """Say whether a task has had every candidate that it may have."""

@@ -42,7 +42,7 @@ class Improver(Protocol):
     def left(self, task: Task, history: Sequence[Attempt]) -> Sequence[Proposal]:
         """Return the right drafts that lead a task and that their authors have not proposed."""
 
-    def leave(self, task: Task, reason: str) -> None:
+    def leave(self, task: Task, history: Sequence[Attempt], reason: str) -> None:
         """Take note that nobody is asked about a task any more, and why; waits for nobody."""
 
 

@@ -91,7 +91,7 @@ class Asked:
     def left(self, task: Task, history: Sequence[Attempt]) -> Sequence[Proposal]:
         return ()
 
-    def leave(self, task: Task, reason: str) -> None:
+    def leave(self, task: Task, history: Sequence[Attempt], reason: str) -> None:
         self.reason = reason
 
     def spent(self, task: Task) -> Spent:

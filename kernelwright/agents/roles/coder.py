@@ -202,10 +202,11 @@ class ModelCoder:
                 found += _proposals(left, thread, len(left.submitted))
         return found
 
-    def leave(self, task: Task, reason: str) -> None:
+    def leave(self, task: Task, history: Sequence[Attempt], reason: str) -> None:
         """Say of conversations that are open why they go on no more in this search."""
         for thread in self._open_threads(task):
             if (session := thread.open_session) is not None and session.was_held:
+                session.tell(verdicts_on(session, history))
                 self._on_end(session.ending(reason, is_left=True))
 
     def _advanced(

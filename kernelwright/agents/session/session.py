@@ -38,6 +38,7 @@ _CLOSING = (
     "colleague should know who meets such a task again: what worked, what did not, and why."
 )
 _NOT_JUDGED = "It was not judged: the search had no room for it."
+_TOO_LATE = "This was not carried out: the search of this task had ended, and only `done` was open."
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ class Session:
     model: str = ""
     submitted_for_it: str = ""
     """The draft that it was kept from submitting, or forgot, and that is proposed all the same."""
-    _is_done: bool = False
-    """True where the model ended it."""
+    _because: str | None = None
+    """Why the model ends it, which may wait for verdicts; None where it does not."""
     _heard_s: float | None = None
     """When the last reply came."""
     _waiting: _Waiting | None = None
@@ -114,7 +115,7 @@ class Session:
             self.obstacle = str(e)
             if not (submitted := self.left()):
                 raise
-        if self.ended and not self._is_done:
+        if self.ended and self._because is None:
             submitted = self.left()
         return Advance(submitted, self.model)
 
@@ -133,7 +134,7 @@ class Session:
 
     def _next_submission(self) -> tuple[NamedDraft, ...]:
         """Let the model go on until it submits something, or to the conversation's end."""
-        while not self.ended:
+        while not self._is_done():
             if self._turns >= self.toolbox.caps.turns:
                 most = counted(self.toolbox.caps.turns, "turn")
                 self.ended = cap_reached(most, of="conversation")
@@ -157,6 +158,7 @@ class Session:
             is_left: True where this search asks nothing more.
         """
         turns = self.prompt.turns
+        self._is_done()
         reason = (self.ended or self.obstacle or reason).rstrip(".")
         if self.submitted_for_it:
             reason += f"; {self.submitted_for_it}, right and never submitted, is proposed"
@@ -179,7 +181,10 @@ class Session:
         """
         if self.ended:
             return self.ended
-        self._tell(verdicts, "\n".join(filter(None, (news, _CLOSING))))
+        closing = _CLOSING if self._because is None else ""
+        self._tell(verdicts, "\n".join(filter(None, (news, closing))))
+        if self._is_done():
+            return self._because or ""
         try:
             reply = self._asked().reply
         except ReplyError as e:
@@ -187,9 +192,24 @@ class Session:
             return ""
         self.prompt = self.prompt.followed_by(reply.turn)
         calls = reply.calls or tool_calls_in(reply.text)
-        reasons = [ran.done for ran in map(self.toolbox.run, calls) if ran.done]
+        ran = [self._run_late(call) for call in calls]
+        if ran:
+            self._say([r.result for r in ran], "", is_text=not reply.calls)
+        reasons = [r.done for r in ran if r.done]
         self.ended = "its last verdict was told"
         return " ".join(reasons) or reply.text.strip()[:500]
+
+    def _run_late(self, call: ToolCall) -> Ran:
+        """Take what a model learnt; nothing else is carried out any more."""
+        if call.name == "done":
+            return self.toolbox.run(call)
+        return Ran(ToolResult(call_id=call.id, text=_TOO_LATE, is_error=True), is_useful=False)
+
+    def _is_done(self) -> bool:
+        """End the conversation where the model did, and waits for no verdict."""
+        if self._because is not None and self._waiting is None:
+            self.ended = f"the model is done: {self._because.strip() or 'nothing is left to try'}"
+        return bool(self.ended)
 
     def _asked(self) -> TimedReply:
         """Ask for the next turn; the cache is kept for an hour once a wait was too long for it."""
@@ -198,6 +218,10 @@ class Session:
         timed = self.bridge.turn(self.prompt, self.purpose)
         self._heard_s = time.monotonic()
         return timed
+
+    def tell(self, verdicts: Mapping[str, str]) -> None:
+        """Note the verdicts on what was submitted, where the model is asked nothing more."""
+        self._tell(verdicts, "")
 
     def _tell(self, verdicts: Mapping[str, str], news: str) -> None:
         if self._waiting is None:
@@ -226,10 +250,7 @@ class Session:
         ran = self._run(calls)
         reasons = [r.done for r in ran if r.done is not None]
         submitted = {r.submitted.name: r.submitted for r in ran if r.submitted is not None}
-        if reasons and not submitted:
-            self._is_done = True
-            self.ended = f"the model is done: {reasons[0].strip() or 'nothing is left to try'}"
-            return ()
+        self._because = next(iter(reasons), None)
         self._idle = 0 if any(r.is_useful for r in ran) else self._idle + 1
         if submitted:
             self._waiting = _Waiting(ran, is_text)
@@ -240,6 +261,8 @@ class Session:
         elif not ran and '"tool"' in reply.text:
             remark = _NO_JSON
         self._say([r.result for r in ran], remark if ran else remark or _NUDGE, is_text=is_text)
+        if self._is_done():
+            return ()
         if self._idle >= self.toolbox.caps.idle_turns:
             self.ended = f"{self._idle} turns in a row brought no tool call that can be carried out"
         return ()

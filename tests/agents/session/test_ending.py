@@ -269,3 +269,60 @@ def test_what_is_checked_is_left_while_its_model_thinks(judge: Shared) -> None:
         answer.set()
         writing.join()
     assert proposal.idea == "One element a thread."
+
+
+REVISED = draft(FIXED_TAIL, grid=QUARTER)
+ALL_AT_ONCE = Said(
+    calls=(
+        checked(draft(BODY)),
+        SUBMIT_FIRST,
+        Calls.of("done", because="what is left is launch time"),
+        LOOK.calls[0],
+    )
+)
+SUBMIT_LATE = Said(calls=(Calls.of("submit", program=REVISED.model_dump()), *DONE.calls))
+
+
+def to_the_end(wire: str, judge: Shared, *said: Response, leaves: bool = False) -> tuple[str, int]:
+    """A conversation's transcript after its first program was judged, and its requests."""
+    script = iter(said)
+    endings: list[Ending] = []
+    with LoopbackServer(lambda _: next(script)) as server:
+        partner = Partner(server, wire)
+        with AsyncBridge(partner.open()) as bridge:
+            coder = ModelCoder(bridge, Bench(judge), on_end=endings.append)
+            (proposal,) = coder.write(TASK, DEVICE, (), count=1)
+            history = (Attempt(proposal=proposal, evaluation=correct().evaluation),)
+            if leaves:
+                coder.leave(TASK, history, "the cap is reached")
+            else:
+                coder.conclude(TASK, history)
+        (found,) = transcripts(partner.ledger.calls(), endings)
+        return "\n".join(transcript_lines(found)), len(server.requests)
+
+
+def test_done_beside_a_submission_ends_with_its_verdict_and_asks_no_more(
+    wire: str, judge: Shared
+) -> None:
+    text, requests = to_the_end(wire, judge, ALL_AT_ONCE)
+    assert requests == 1
+    assert text.endswith("The conversation ended: the model is done: what is left is launch time.")
+    answers = [line for line in text.splitlines() if line.startswith(("  ✓", "  ✗"))]
+    assert len(answers) == len(ALL_AT_ONCE.calls)
+    assert "It is the best program so far" in text
+
+
+def test_calls_of_a_last_reply_are_answered(wire: str, judge: Shared) -> None:
+    text, requests = to_the_end(wire, judge, WRITTEN, SUBMIT_LATE)
+    assert requests == 2
+    assert "✗ This was not carried out: the search of this task had ended" in text
+    assert text.count("✓ Ended.") == 1
+
+
+def test_a_verdict_that_a_model_is_not_asked_about_is_in_the_transcript(
+    wire: str, judge: Shared
+) -> None:
+    text, requests = to_the_end(wire, judge, WRITTEN, leaves=True)
+    assert requests == 1
+    assert "It is the best program so far" in text
+    assert text.endswith("The conversation ended: the cap is reached.")
