@@ -1,5 +1,7 @@
 """What a search says while it runs: frozen records, in the order in which things happen."""
 
+from datetime import datetime
+
 from kernelwright.campaign.planning.function_work import FunctionWork
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
@@ -15,6 +17,17 @@ class CampaignBegan(Record):
     device: DeviceInfo
     store: str
     functions: tuple[str, ...]
+    shown_id: str = ""
+    """By which people know it: that of its first run; empty in older logs."""
+    goes_on_from: datetime | None = None
+    """When its run before this one began; None where this is the first."""
+
+    @property
+    def earlier_words(self) -> str:
+        """Say from which run it goes on; nothing where it is the first."""
+        if self.goes_on_from is None:
+            return ""
+        return f"goes on from its run of {self.goes_on_from.astimezone():%Y-%m-%d %H:%M}"
 
 
 class LeftOperation(Record):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kernelwright.campaign.event import CampaignBegan, CampaignEnded, Event
 from kernelwright.campaign.execution.crash_quarantine import CrashQuarantine
@@ -180,10 +180,16 @@ class Engine:
             device=executor.info,
             store=self._store.label,
             functions=names,
+            shown_id=shown_id(campaign),
+            goes_on_from=self._goes_on_from(campaign),
         )
         self._say(began, log=True)
         for refusal in captured.refused:
             self._say(refusal, log=True)
+
+    def _goes_on_from(self, campaign: Campaign) -> datetime | None:
+        began = [run.started_at for run in self._store.runs(shown_id(campaign))]
+        return began[-2] if len(began) > 1 else None
 
     def _continues(self, run: Campaign) -> bool:
         """Say whether a run is one of this search; one that its caps ended needs other caps."""

@@ -96,6 +96,8 @@ class LiveTable:
                     (", ".join(event.functions), "task"),
                     (f"  on {event.device.name} ({event.device.chip})", "quiet"),
                 )
+                if event.earlier_words:
+                    self._console.print(event.earlier_words, style="quiet", markup=False)
             case FunctionRefused():
                 self._last = Text(event.reason, style="warn")
             case CandidateJudged():
@@ -233,7 +235,8 @@ class PlainLines:
         match event:
             case CampaignBegan():
                 device = f"{event.device.name} ({event.device.chip})"
-                return f"search {short(event.campaign_id)} on {device}, store {event.store}"
+                told = f"search {short(event.shown_id)} on {device}, store {event.store}"
+                return "\n".join(filter(None, (told, event.earlier_words)))
             case FunctionPlanned():
                 return (
                     f"{event.function} {event.inputs}: {counted(event.nodes, 'op')}, "

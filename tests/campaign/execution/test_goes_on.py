@@ -4,9 +4,11 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.campaign import Engine, capture_subjects
@@ -21,6 +23,7 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.service.view.progress import progress_view
 from kernelwright.store import KernelStore
 from tests.campaign.mortal_night import night, spec_in, three_subjects
 from tests.campaign.scripted import ScriptedCoder, ScriptedJudge, team
@@ -181,6 +184,23 @@ def test_any_run_of_a_campaign_names_it(tmp_path: Path) -> None:
         found = to_resume(store, runs[0].id[:8], LargerCaps(evaluations=100))
         assert found.root_id == runs[0].id
         assert CampaignEnded.__name__ in {e.kind for e in store.events(runs[1].id)}
+
+
+def test_a_search_that_goes_on_says_so_under_the_id_that_people_know(tmp_path: Path) -> None:
+    said = StringIO()
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        for evaluations in (3, 6):
+            spec = spec_in(tmp_path).model_copy(update={"evaluations": evaluations})
+            with progress_view(Console(file=said), 3, quiet=False) as view:
+                settings = RunSettings(listen=view.show)
+                engine = Engine(store, spec, team(), ScriptedJudge, settings)
+                engine.run(capture_subjects(three_subjects()))
+        last, first = store.campaigns()
+        began = first.started_at.astimezone()
+    assert last.id != first.id
+    heads = [line.split()[1] for line in said.getvalue().splitlines() if "search " in line]
+    assert heads == [first.id[:8]] * 2
+    assert said.getvalue().count(f"goes on from its run of {began:%Y-%m-%d %H:%M}") == 1
 
 
 def _rewrite(path: Path, statement: str, *values: str) -> None:
