@@ -21,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from kernelwright.service.help_page import LISTS_FIT, PANELS_FIT, HelpContext
+from kernelwright.service.model_option import check_a_model_is_asked
 from kernelwright.service.placeholder import name_placeholder, name_placeholders
 from kernelwright.validation import refusal_of
 
@@ -114,13 +115,15 @@ class Command(TyperCommand):
     ) -> "Context":
         """Read the arguments; what pydantic says of a value is put as our own errors are."""
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            context = super().make_context(info_name, args, parent, **extra)
         except typer.BadParameter as e:
             from pydantic import ValidationError
 
             if isinstance(e.__cause__, ValidationError):
                 e.message = refusal_of(e.__cause__)
             raise
+        check_a_model_is_asked(info_name or "", context)
+        return context
 
 
 Entry = CommandEntry | GroupEntry

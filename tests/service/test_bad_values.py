@@ -109,3 +109,53 @@ def test_a_value_that_an_option_does_not_take_is_told_in_our_words(
     assert said in told
     assert "Input should" not in told
     assert "Value error" not in told
+
+
+def said_of(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[object, str]:
+    monkeypatch.setattr("sys.argv", ["kernelwright", *arguments])
+    monkeypatch.setenv("COLUMNS", "200")
+    error_console.cache_clear()
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", [[], ["--model", "none"]])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("search none.py", "--base-url http://127.0.0.1:1/v1"),
+        ("search none.py", "--budget 2"),
+        ("search none.py", "--task-calls 2"),
+        ("search none.py", "--tool-evaluations 2"),
+        ("tune none", "--base-url http://127.0.0.1:1/v1"),
+        ("redteam none.py", "--tokens 5"),
+        ("doctor", "--base-url http://127.0.0.1:1/v1"),
+        ("bench-agents", "--task-budget 2"),
+        ("mcp", "--budget 2"),
+    ],
+)
+def test_an_option_for_models_without_a_model_is_misuse(
+    command: str,
+    option: str,
+    model: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = [*command.split(), *option.split(), *model]
+    code, told = said_of(arguments, monkeypatch, capsys)
+    assert code == 2
+    name = option.split()[0]
+    assert f"{name} is for models, and no model is asked; name one with --model." in told
+
+
+def test_a_setting_for_models_without_a_model_is_no_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("kernelwright.toml").write_text('base_url = "http://127.0.0.1:1/v1"\nbudget = 2.0\n')
+    _, told = said_of(["search", "none.py"], monkeypatch, capsys)
+    assert "none.py" in told
+    assert "no model is asked" not in told
