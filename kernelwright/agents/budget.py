@@ -1,9 +1,12 @@
 """Hard caps on money, tokens, calls and time, with calls in flight at their worst case."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+
+from pydantic import field_validator
 
 from kernelwright.agents.cap_text import cap_reached, in_dollars, in_time
 from kernelwright.errors import BudgetError
@@ -45,6 +48,14 @@ class Caps(Record):
     tokens: int | None = None
     calls: int | None = None
     seconds: float | None = None
+
+    @field_validator("dollars", "seconds")
+    @classmethod
+    def _limited(cls, value: float | None) -> float | None:
+        """Take what is infinite for no cap; what is no number would never be reached."""
+        if value is not None and math.isnan(value):
+            raise ValueError("expected a number, found nan")
+        return None if value == math.inf else value
 
     @property
     def limits(self) -> tuple[str, ...]:

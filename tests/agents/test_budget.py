@@ -1,5 +1,6 @@
 """Caps hold whatever is in flight."""
 
+import math
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -96,3 +97,9 @@ def test_threads_together_never_exceed_a_cap() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(spend, range(400))) == 50
     assert budget.spent().calls == 50
+
+
+def test_an_infinite_cap_is_none_and_no_number_is_refused() -> None:
+    assert Caps(dollars=math.inf, seconds=math.inf, tokens=10).limits == ("10 tokens",)
+    with pytest.raises(ValueError, match="expected a number, found nan"):
+        Caps(dollars=math.nan)

@@ -112,8 +112,10 @@ def test_a_replay_gives_the_same_candidates_without_a_key(
 
 
 def test_an_unknown_campaign_cannot_be_replayed(store: KernelStore, judge: Shared) -> None:
-    with pytest.raises(InputError, match="beginning of one campaign's id after replay:"):
+    silent = search(store, judge, "none")
+    with pytest.raises(InputError, match="beginning of one campaign's id after replay:") as refused:
         search(store, judge, "replay:0badc0de")
+    assert silent.campaign_id[:8] not in str(refused.value)
 
 
 def test_at_a_cap_the_search_ends_in_order_and_says_what_was_next(

@@ -40,9 +40,9 @@ class ModelSpec(Record):
         provider, _, name = text.strip().partition(":")
         known = (*PROVIDERS, *_NOT_LIVE)
         if provider not in known or bool(name) is (provider == "none"):
+            live = ", ".join(f"{name}:NAME" for name in PROVIDERS)
             raise UsageError(
-                "expected a model as anthropic:NAME, openai:NAME, replay:CAMPAIGN or none, "
-                f"found {text!r}."
+                f"expected a model as {live}, replay:CAMPAIGN or none, found {text!r}."
             )
         stem, _, effort = name.rpartition("@")
         if not (stem and effort in _EFFORTS and provider in PROVIDERS):

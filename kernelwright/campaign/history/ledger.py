@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.session import Call, Outcome, RecordedCall
@@ -197,10 +197,11 @@ def runs_to_replay(store: KernelStore, prefix: str) -> list[str]:
     campaigns = store.campaigns(limit=_MOST_CAMPAIGNS)
     found = [c for c in campaigns if c.id.startswith(prefix)]
     if len(found) != 1:
-        latest = ", ".join(f"{c.id[:8]} ({c.name})" for c in campaigns[:3]) or "none"
+        talked = (c for c in campaigns if store.dialogue.calls(c.id))
+        latest = ", ".join(f"{c.id[:8]} ({c.name})" for c in islice(talked, 3)) or "none"
         raise InputError(
             f"expected the beginning of one campaign's id after replay:, found {prefix!r}, which "
-            f"{len(found) or 'no'} campaigns have; the latest are: {latest}."
+            f"{len(found) or 'no'} campaigns have; the latest with conversations: {latest}."
         )
     return [run.id for run in store.runs(found[0].root_id)]
 

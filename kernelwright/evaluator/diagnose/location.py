@@ -73,6 +73,8 @@ def _span(wrong: Mask, noun: str) -> str:
         return edge.get(first, f"{noun} {first}")
     if last - first + 1 == count:
         return _run(first, last, size, noun)
+    if count == 2:
+        return f"{noun}s {first} and {last}"
     steps = np.unique(np.diff(places))
     if len(steps) == 1:
         step = int(steps[0])

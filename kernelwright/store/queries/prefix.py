@@ -47,6 +47,12 @@ _LISTINGS = {
     "task": "`kernelwright history --json`",
 }
 """Which command prints the ids of what."""
+_READ_WITH: Mapping[Noun, str] = {
+    "candidate": "`kernelwright show {0}`",
+    "campaign": "`kernelwright report {0}`, and what models said with `kernelwright show {0} "
+    "--conversation`",
+}
+"""Which command reads what, by its id."""
 
 
 def resolve_task(session: Session, prefix: str) -> str:
@@ -63,16 +69,23 @@ def _resolve(session: Session, nouns: Sequence[Noun], prefix: str) -> tuple[Noun
         )
     wanted = prefix.lower()
     for one in nouns:
-        table = _TABLES[one]
-        # A range, not LIKE, so that every database uses the primary key's index.
-        query = select(table.id).where(table.id >= wanted, table.id < wanted + "g").limit(6)
-        found: Sequence[str] = session.scalars(query).all()
+        found = _beginning_with(session, one, wanted)
         if len(found) == 1:
             return one, found[0]
         if found:
             listed = ", ".join(id_[: len(wanted) + 4] for id_ in found[:5])
             raise InputError(f"{prefix!r} begins several ids ({listed}); give more digits.")
-    raise InputError(
-        f"no {noun} in the store has an id that begins with {prefix!r}; "
-        f"look them up with {listings}."
-    )
+    others = [one for one in _READ_WITH if one not in nouns]
+    other = next((one for one in others if _beginning_with(session, one, wanted)), None)
+    advice = f"look them up with {listings}"
+    if other is not None:
+        advice = f"a {other} has: read it with {_READ_WITH[other].format(prefix)}"
+    raise InputError(f"no {noun} in the store has an id that begins with {prefix!r}; {advice}.")
+
+
+def _beginning_with(session: Session, noun: Noun, wanted: str) -> Sequence[str]:
+    """Return up to six ids, enough to tell that a prefix means several."""
+    table = _TABLES[noun]
+    # A range, not LIKE, so that every database uses the primary key's index.
+    query = select(table.id).where(table.id >= wanted, table.id < wanted + "g").limit(6)
+    return session.scalars(query).all()

@@ -3,6 +3,7 @@
 import pytest
 
 from kernelwright.agents.providers.client import ReplyMode
+from kernelwright.agents.providers.registry import PROVIDERS
 from kernelwright.agents.roles.model_check import doctor_model
 from kernelwright.errors import InputError, ModelError
 from tests.agents.loopback.server import LoopbackServer, Refused, Response
@@ -62,3 +63,9 @@ def test_a_server_of_ones_own_needs_no_key(provider: str, monkeypatch: pytest.Mo
 def test_only_live_models_are_examined(name: str) -> None:
     with pytest.raises(InputError, match="expected a"):
         doctor_model(name)
+
+
+def test_every_provider_is_named_where_none_is_known() -> None:
+    with pytest.raises(InputError) as refused:
+        doctor_model("foo:bar")
+    assert all(f"{name}:NAME" in str(refused.value) for name in PROVIDERS)

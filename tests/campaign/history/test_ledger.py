@@ -124,6 +124,8 @@ def test_where_no_model_was_asked_the_reason_is_told_and_what_to_do(
         assert app(["show", named[:8], "--conversation", "--store", url], standalone_mode=False)
         printed = " ".join(capsys.readouterr().out.lower().split())
         assert re.match(f"{said}search with --model", printed)
+    with pytest.raises(InputError, match=rf"a campaign has: .* show {run.id[:8]} --conversation"):
+        app(["show", run.id[:8], "--store", url], standalone_mode=False)
     with pytest.raises(InputError, match=r"no candidate or campaign .* begins with 'abcd'"):
         app(["show", "abcd", "--conversation", "--store", url], standalone_mode=False)
 

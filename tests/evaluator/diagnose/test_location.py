@@ -25,6 +25,8 @@ def mask(shape: tuple[int, ...], place: Place) -> Mask:
         (mask((300, 4), np.s_[100:]), "rows from 100 on"),
         (mask((8, 32), np.s_[:, ::2]), "every second column from column 0 of every row"),
         (mask((8, 32), np.s_[3]), "row 3"),
+        (mask((48, 4), np.s_[4::43]), "rows 4 and 47"),
+        (mask((2, 8), np.s_[:, [1, 6]]), "columns 1 and 6 of every row"),
         (mask((8, 32), np.s_[0, :4]), "the first 4 columns of the first row"),
         (mask((2, 3, 8), np.s_[1, :, 5:]), "the last 3 columns of the last 3 rows"),
         (mask((8, 32), np.s_[...]), "every element"),
