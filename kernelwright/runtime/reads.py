@@ -554,7 +554,7 @@ def _bytes_of(value: object) -> bytes:
 def _class_of(kind: type) -> type:
     """Return the class of a library that kernels stand before; any other as it is."""
     base = kind.__mro__[min(1, len(kind.__mro__) - 1)]
-    is_ours = any("serves" in getattr(v, "__dict__", ()) for v in vars(kind).values())
+    is_ours = any("serves" in getattr(v, "__dict__", ()) for v in tuple(vars(kind).values()))
     return base if is_ours and base.__name__ == kind.__name__ else kind
 
 

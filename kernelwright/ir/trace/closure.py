@@ -62,7 +62,8 @@ def _called(value: object) -> list[object]:
         root = kind.__module__.partition(".")[0]
         if root != "__main__" and root in {"mlx", *sys.stdlib_module_names}:
             continue
-        for member in vars(kind).values():
+        # Asking a member may change the class: one of pydantic's builds what it has put off.
+        for member in tuple(vars(kind).values()):
             inner = getattr(member, "fget", None) or getattr(member, "__func__", member)
             found += [inner] if isinstance(inner, FunctionType) else []
     return found
