@@ -1,7 +1,8 @@
 """The decorator by which a function names the inputs that it is searched for."""
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kernelwright.errors import InputError
@@ -14,10 +15,12 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 @dataclass(frozen=True)
 class Example:
-    """One call: each input a type such as `bf16[2048,4096]`, or an array."""
+    """One call: each input an array, a plain value, or a text such as `bf16[2048,4096]`."""
 
     inputs: tuple[object, ...]
     keywords: tuple[tuple[str, object], ...] = ()
+    place: str = field(default="", compare=False)
+    """The file and the line of its decorator; empty where there is none."""
 
 
 _BESIDE: dict[int, tuple[Callable[..., object], tuple[Example, ...]]] = {}
@@ -27,9 +30,12 @@ _BESIDE: dict[int, tuple[Callable[..., object], tuple[Example, ...]]] = {}
 def example(*inputs: object, **keyword_inputs: object) -> Callable[[Function], Function]:
     """Name the inputs that a function is searched for; repeat it for more shapes.
 
-    An input is a type such as `"bf16[2048,4096]"`, or an array whose shape and dtype count.
-    The function itself is returned unchanged.
+    An input is an array whose shape and dtype count, a plain value, or a text as the command line
+    takes it: `"bf16[2048,4096]"`, `"n=3"`, `"{'x': f32[8,64]}"`. Any other text, such as the name
+    of a mode, is itself. The function is returned unchanged.
     """
+    caller = sys._getframe(1)
+    place = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
 
     def mark(function: Function) -> Function:
         if not callable(function) or isinstance(function, type):
@@ -37,7 +43,7 @@ def example(*inputs: object, **keyword_inputs: object) -> Callable[[Function], F
                 f"expected a function under @kernelwright.example, found {function!r}."
             )
         earlier = examples_of(function)
-        call = Example(inputs, tuple(keyword_inputs.items()))
+        call = Example(inputs, tuple(keyword_inputs.items()), place)
         # Decorators apply from the bottom up; people read from the top down.
         examples = (call, *earlier)
         try:

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     )
     from kernelwright.campaign.planning.traffic import Traffic, traffic_of
     from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
-    from kernelwright.campaign.spec.search_target import Subject, load_subjects, parse_input
+    from kernelwright.campaign.spec.search_target import (
+        Subject,
+        load_each,
+        load_subjects,
+        parse_input,
+    )
     from kernelwright.campaign.team.offline_team import offline_team
     from kernelwright.search.spec import SearchSpec
     from kernelwright.search.strategy import RepairThenWrite, Strategy, Team
@@ -45,6 +50,7 @@ __all__ = [
     "capture_subjects",
     "environment_of",
     "judges_on",
+    "load_each",
     "load_subjects",
     "offline_team",
     "parse_input",

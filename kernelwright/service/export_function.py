@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from kernelwright.annotation import original_of
+from kernelwright.campaign.spec.input_value import Inputs
 from kernelwright.metal.diagnostic import Record
 from kernelwright.public_call import in_python, one_sentence
 from kernelwright.runtime.export import FormatName
@@ -22,7 +23,7 @@ from kernelwright.service.exporting import (
 )
 from kernelwright.service.python.made_function import values_kept
 from kernelwright.service.python.origin import has_own_name, lasting_file_of, name_of, scope_of
-from kernelwright.service.python.target import Inputs, function_subjects, subjects
+from kernelwright.service.python.target import function_subjects, subjects
 from kernelwright.service.searched_input import searched_as
 from kernelwright.service.user_output import shown_once
 from kernelwright.store import KernelStore

@@ -98,7 +98,7 @@ def redteam(
 
 
 def _targets(targets: list[str], inputs: list[str], store: "KernelStore") -> "list[Target]":
-    from kernelwright.campaign import capture_subjects, load_subjects
+    from kernelwright.campaign import capture_subjects, load_each, load_subjects
     from kernelwright.campaign.redteam import targets_from_store, targets_of
     from kernelwright.metal.device.registry import open_device
     from kernelwright.service.searched_input import searched_as
@@ -106,7 +106,7 @@ def _targets(targets: list[str], inputs: list[str], store: "KernelStore") -> "li
     if not targets:
         return targets_from_store(store)
     recall = partial(searched_as, store)
-    subjects = [s for target in targets for s in load_subjects(target, inputs, recall=recall)]
+    subjects = load_each(targets, lambda one: load_subjects(one, inputs, recall=recall))
     return targets_of(capture_subjects(subjects), open_device("simulator").info)
 
 

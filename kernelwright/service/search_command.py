@@ -179,14 +179,14 @@ def search(
 
 
 def _load(targets: Sequence[str], inputs: Sequence[str], recall: "Recall") -> "list[Subject]":
-    from kernelwright.campaign import load_subjects
+    from kernelwright.campaign import load_each, load_subjects
 
     if inputs and len(targets) > 1:
         raise UsageError(
             f"expected one function for the inputs {', '.join(inputs)}, found "
             f"{len(targets)} targets; search them one by one."
         )
-    return [s for target in targets for s in load_subjects(target, inputs, recall=recall)]
+    return load_each(targets, lambda target: load_subjects(target, inputs, recall=recall))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from kernelwright.campaign.spec.campaign_spec import (
     CampaignWanted,
 )
 from kernelwright.campaign.spec.campaign_table import CampaignFile, CampaignOptions
-from kernelwright.campaign.spec.search_target import Subject, load_subjects
+from kernelwright.campaign.spec.search_target import Subject, load_subjects, raise_all
 from kernelwright.campaign.spec.toml_line import line_of
 from kernelwright.errors import InputError, KernelwrightError, UsageError
 from kernelwright.metal.device.threadgroup_memory import read_size
@@ -30,9 +30,10 @@ def load_functions(spec: CampaignSpec) -> dict[CampaignFunction, tuple[Subject, 
     """Load every function of a search but the wanted calls, which are in the store.
 
     Raises:
-        InputError: one is not there; says which, and where the file asks for it.
+        InputError: some are not there; says which, and where the file asks for each.
     """
     found = {}
+    faults: list[InputError] = []
     for number, function in enumerate(spec.functions):
         if function.target.startswith(WANTED):
             continue
@@ -42,7 +43,8 @@ def load_functions(spec: CampaignSpec) -> dict[CampaignFunction, tuple[Subject, 
             )
         except KernelwrightError as e:
             misuse = UsageError if isinstance(e, UsageError) else InputError
-            raise misuse(f"{_place(spec, number, function)}{e}") from e
+            faults.append(misuse(f"{_place(spec, number, function)}{e}"))
+    raise_all(faults)
     return found
 
 

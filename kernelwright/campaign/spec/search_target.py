@@ -3,12 +3,13 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
-from kernelwright.annotation import Example, examples_of, original_of
+from kernelwright.annotation import Example, original_of
 from kernelwright.campaign.spec.input_nest import (
     INNER_MEMBER,
     INNER_RECORD,
@@ -16,6 +17,7 @@ from kernelwright.campaign.spec.input_nest import (
     values_in,
 )
 from kernelwright.campaign.spec.input_text import is_type, read_inputs, read_type, written
+from kernelwright.campaign.spec.input_value import decorated_calls, parameters_of
 from kernelwright.campaign.spec.target_module import open_target, package_of
 from kernelwright.campaign.spec.target_name import resolved
 from kernelwright.errors import InputError, UsageError
@@ -23,6 +25,7 @@ from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
 
 Function = Callable[..., object]
+Each = TypeVar("Each")
 EXAMPLE_INPUTS = "example_inputs"
 CATALOG = "catalog:"
 CATALOG_DTYPE = "bf16"
@@ -101,7 +104,7 @@ def load_subjects(
     functions = _chosen(module, path, name)
     if inputs:
         return _only(functions, path, inputs)
-    subjects = [s for f in functions for s in _from_decorators(f, path)]
+    subjects = load_each(functions, lambda f: _from_decorators(f, path))
     decorated = {s.name for s in subjects}
     undecorated = [f for f in functions if f.name not in decorated]
     unknown = [] if hasattr(module, EXAMPLE_INPUTS) else undecorated
@@ -110,6 +113,37 @@ def load_subjects(
     is_needed = not subjects and not recalled
     subjects += _from_example_inputs(module, undecorated, path, is_needed=is_needed)
     return (*subjects, *recalled)
+
+
+def load_each(targets: Iterable[Each], load: Callable[[Each], Sequence[Subject]]) -> list[Subject]:
+    """Load the functions of several targets.
+
+    Raises:
+        InputError: some cannot be loaded; tells the faults of all.
+    """
+    found: list[Subject] = []
+    faults: list[InputError] = []
+    for target in targets:
+        try:
+            found += load(target)
+        except InputError as e:
+            faults.append(e)
+    raise_all(faults)
+    return found
+
+
+def raise_all(faults: Sequence[InputError]) -> None:
+    """Raise one error that tells every fault; nothing where there is none.
+
+    Raises:
+        UsageError: the command alone is to blame.
+        InputError: something else is, too.
+    """
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        kind = UsageError if all(isinstance(e, UsageError) for e in faults) else InputError
+        raise kind(" ".join(dict.fromkeys(map(str, faults)))) from faults[0]
 
 
 def parse_input(text: str) -> tuple[str | None, TensorType]:
@@ -185,7 +219,7 @@ def _only(functions: Sequence[_Named], path: Path, inputs: Sequence[str]) -> tup
 
 
 def _typed(named: _Named, path: Path, inputs: Sequence[str]) -> tuple[Subject, ...]:
-    calls = read_inputs(inputs, _parameters(named.function), named.module)
+    calls = read_inputs(inputs, parameters_of(named.function), named.module)
     made = [_subject(named, path, call) for call in calls]
     return tuple(replace(subject, written=tuple(inputs)) for subject in made)
 
@@ -207,18 +241,9 @@ def _recalled(named: _Named, path: Path, recall: Recall) -> Iterator[Subject]:
             yield subject
 
 
-def _parameters(function: Function) -> tuple[str, ...]:
-    try:
-        return tuple(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return ()
-
-
 def _from_decorators(named: _Named, path: Path) -> list[Subject]:
-    function = named.function
-    # Examples of an object stand on the method that its class is called by.
-    examples = examples_of(function) or examples_of(type(function).__call__)
-    return [_subject(named, path, call) for call in examples]
+    calls = decorated_calls(named.function, named.name, named.module)
+    return [_subject(named, path, call) for call in calls]
 
 
 def _from_example_inputs(

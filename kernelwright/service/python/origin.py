@@ -1,6 +1,5 @@
 """What a search knows a Python function by: its name, its file and its parameters."""
 
-import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,14 +21,6 @@ def scope_of(function: Function) -> str:
     """Return the functions inside of which a function was made, such as `make.<locals>`."""
     own = getattr(function, "__qualname__", "")
     return own.rpartition(".")[0] if "<locals>" in own else ""
-
-
-def parameters_of(function: Function) -> tuple[str, ...]:
-    """Return the names of a function's parameters; none where Python cannot tell."""
-    try:
-        return tuple(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return ()
 
 
 def file_of(function: Function) -> str:

@@ -18,6 +18,7 @@ from kernelwright.campaign.planning.plan_summary import (
     outline,
 )
 from kernelwright.campaign.report.known_champions import known_gains
+from kernelwright.campaign.spec.input_value import Inputs
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.metal.device.registry import open_device
 from kernelwright.plural import counted
@@ -32,7 +33,7 @@ from kernelwright.service.python.request import (
     threadgroup_bytes_of,
 )
 from kernelwright.service.python.speedup import Speedup
-from kernelwright.service.python.target import Inputs, Target, captured
+from kernelwright.service.python.target import Target, captured
 from kernelwright.service.view.plan import print_plan
 from kernelwright.service.view.plan_svg import draw_plan
 from kernelwright.store import KernelStore, has_store

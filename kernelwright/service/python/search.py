@@ -27,6 +27,7 @@ from kernelwright.campaign.history.resuming import StopWatch
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.campaign.report.known_champions import known_gains
+from kernelwright.campaign.spec.input_value import Inputs
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
@@ -36,7 +37,7 @@ from kernelwright.service.python.plan import plan_result
 from kernelwright.service.python.progress import Progress, follow
 from kernelwright.service.python.request import DeviceChoice, chip_of, search_spec, store_of
 from kernelwright.service.python.result import SearchResult
-from kernelwright.service.python.target import Inputs, Target, captured
+from kernelwright.service.python.target import Target, captured
 from kernelwright.service.view.progress import ProgressView
 from kernelwright.store import KernelStore
 

@@ -1,36 +1,24 @@
 """What a person wants faster, as Python holds it: functions, files, and their example inputs."""
 
-import ast
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-import mlx.core as mx
-import numpy as np
-
-from kernelwright.annotation import Example, examples_of, original_of
+from kernelwright.annotation import Example, original_of
 from kernelwright.campaign import Captured, Subject, capture_subjects, load_subjects
-from kernelwright.campaign.spec.input_nest import INNER_RECORD, INNER_TYPE
 from kernelwright.campaign.spec.input_text import read_inputs
-from kernelwright.campaign.spec.search_target import Recall, subject_of
+from kernelwright.campaign.spec.input_value import Inputs, calls, decorated_calls, parameters_of
+from kernelwright.campaign.spec.search_target import Recall, load_each, subject_of
 from kernelwright.errors import InputError
-from kernelwright.service.python.origin import name_to_show, parameters_of, place_of
+from kernelwright.service.python.origin import name_to_show, place_of
 from kernelwright.service.searched_input import recall_from
 
 Function = Callable[..., object]
 Target = Function | str | Path
 """A function, a method, an object that is called, or `FILE.py:function` as on the command line."""
-Inputs = object
-"""Arrays, types such as `f16[8,512]` and plain values: one, a sequence, or a mapping by name."""
-_WRITTEN = re.compile(r"\s*\w+\s*\[[^\]]*\]\s*")
-_NEST = re.compile(rf"\s*(?:[{{\[(]|{INNER_RECORD.pattern}).*[}}\])]\s*", flags=re.DOTALL)
-_NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^=].*)", flags=re.DOTALL)
-
-_NOTHING = Example(())
 
 
 def captured(
@@ -50,7 +38,7 @@ def captured(
             f"expected one function for the inputs, found {len(targets)} targets; give each its "
             "own by @kernelwright.example, or search them one by one."
         )
-    return capture_subjects(s for each in targets for s in subjects(each, inputs, store))
+    return capture_subjects(load_each(targets, lambda each: subjects(each, inputs, store)))
 
 
 def subjects(
@@ -84,9 +72,12 @@ def function_subjects(
         )
     function = original_of(target)
     name, file = name_to_show(function), place_of(function)
-    examples: Sequence[Example] = examples_of(function) or examples_of(type(function).__call__)
-    if inputs is not None:
-        examples = calls(inputs, parameters_of(function), _module_of(function))
+    home = _module_of(function)
+    examples = (
+        decorated_calls(function, name, home)
+        if inputs is None
+        else calls(inputs, parameters_of(function), home)
+    )
     if not examples:
         origins = subject_of(name, function, file, Example(())).origins
         texts = [one for origin in origins for one in recall(origin)]
@@ -111,96 +102,6 @@ def _recalled(texts: Sequence[Sequence[str]], function: Function) -> list[Exampl
 def _module_of(function: Function) -> str:
     """Return the module of a function, or of the class of an object that is called."""
     return str(getattr(function, "__module__", ""))
-
-
-def calls(inputs: Inputs, parameters: Sequence[str] = (), home: str = "") -> list[Example]:
-    """Read the inputs of a call; a range of sizes in a type stands for its two ends.
-
-    The classes of records are those of the module `home` before all others.
-
-    Raises:
-        InputError: a type is none.
-    """
-    if isinstance(inputs, Example):
-        return [inputs]
-    if isinstance(inputs, Mapping):
-        items = [_Item(_parameter(name), value) for name, value in inputs.items()]
-    else:
-        values = inputs if isinstance(inputs, tuple | list) else [inputs]
-        items = [_Item.of(value) for value in values]
-    texts = [item.text for item in items if item.is_text]
-    read = read_inputs(texts, parameters, home) if texts else [_NOTHING]
-    return [_call(items, end) for end in read]
-
-
-@dataclass(frozen=True)
-class _Item:
-    """One input and, where it goes by name, its parameter."""
-
-    name: str | None
-    value: object
-
-    @classmethod
-    def of(cls, value: object) -> "_Item":
-        named = _NAMED.fullmatch(value) if isinstance(value, str) else None
-        if named is None:
-            return cls(None, value)
-        if _is_written(named["value"]):
-            return cls(named["name"], named["value"])
-        try:
-            return cls(named["name"], ast.literal_eval(named["value"].strip()))
-        except (ValueError, SyntaxError):
-            # A text that is no input of the command line, such as the name of a mode.
-            return cls(None, value)
-
-    @property
-    def is_text(self) -> bool:
-        """True for a type, a nest of them, and a number that may be a size in one."""
-        if self.name is not None and type(self.value) is int:
-            return True
-        return isinstance(self.value, str) and _is_written(self.value)
-
-    @property
-    def text(self) -> str:
-        """As the command line takes it."""
-        return str(self.value) if self.name is None else f"{self.name}={self.value}"
-
-
-def _is_written(text: str) -> bool:
-    """Say whether a text is a type, or a nest or record that holds one."""
-    is_nest = _NEST.fullmatch(text) and (INNER_TYPE.search(text) or INNER_RECORD.match(text))
-    return bool(_WRITTEN.fullmatch(text) or is_nest)
-
-
-def _call(items: Sequence[_Item], read: Example) -> Example:
-    """Put what was read in the place of its texts; a size that is no parameter is left out."""
-    types, named = iter(read.inputs), dict(read.keywords)
-    return Example(
-        tuple(next(types) if i.is_text else _array(i.value) for i in items if i.name is None),
-        tuple(
-            (i.name, named[i.name] if i.is_text else _array(i.value))
-            for i in items
-            if i.name is not None and (i.name in named or not i.is_text)
-        ),
-    )
-
-
-def _parameter(name: object) -> str:
-    if not isinstance(name, str) or not name.isidentifier():
-        raise InputError(f"expected the inputs by their parameters' names, found {name!r}.")
-    return name
-
-
-def _array(value: object) -> object:
-    """Take NumPy's arrays and numbers as MLX does; anything else as it is."""
-    if isinstance(value, np.ndarray | np.generic):
-        try:
-            return mx.array(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError, RuntimeError) as e:
-            raise InputError(
-                f"expected an array that MLX can hold, found {value.dtype} of {value.shape}: {e}."
-            ) from e
-    return value
 
 
 def _from_text(target: str, inputs: Inputs | None, recall: Recall) -> tuple[Subject, ...]:

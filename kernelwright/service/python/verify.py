@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console, ConsoleOptions, RenderResult
 
 from kernelwright.campaign import capture_subjects
+from kernelwright.campaign.spec.input_value import Inputs
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
@@ -30,7 +31,7 @@ from kernelwright.service.python.request import (
     store_of,
     threadgroup_bytes_of,
 )
-from kernelwright.service.python.target import Inputs, Target, subjects
+from kernelwright.service.python.target import Target, subjects
 from kernelwright.service.view.verdict import print_verdict
 from kernelwright.store import KernelStore
 

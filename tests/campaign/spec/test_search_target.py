@@ -311,3 +311,50 @@ def test_a_record_is_typed_by_the_name_of_its_class(
     (subject,) = load_subjects("steps_of_tests:taken", inputs)
     made = cast("mx.array", subject.function(*subject.inputs))
     assert mx.array_equal(made, mx.zeros(3))
+
+
+EXAMPLES = """
+import kernelwright as kw
+@kw.example("{'x': f32[8,64], 'more': [i32[8], 2.0]}")
+def nest(d):
+    return d["x"] * d["more"][1]
+@kw.example("f32[n,4]", "mode='sum'", n=3)
+@kw.example("f16[2..8,4]", "sum")
+def modes(x, mode):
+    return x
+@kw.example("f32[8]", "(2, 'a')")
+def pair(x, both):
+    return x
+"""
+BAD_EXAMPLES = """
+import kernelwright as kw
+@kw.example("f32[8,")
+def first(x):
+    return x
+@kw.example("f32[8]")
+def fine(x):
+    return x
+@kw.example("f32[8]")
+@kw.example("{'a': f15[8]}")
+def second(x):
+    return x
+"""
+
+
+def test_an_example_takes_what_the_command_line_takes(tmp_path: Path) -> None:
+    path = _file(tmp_path, EXAMPLES)
+    nest, sized, large, small, pair = load_subjects(path)
+    assert nest.written == ("{'x': f32[8,64], 'more': [i32[8], 2.0]}",)
+    assert sized.written == ("f32[3,4]", "mode='sum'")
+    assert [large.written, small.written] == [("f16[8,4]", "'sum'"), ("f16[2,4]", "'sum'")]
+    assert pair.inputs[1] == (2, "a")
+
+
+def test_every_example_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
+    path = _file(tmp_path, BAD_EXAMPLES)
+    with pytest.raises(InputError) as caught:
+        load_subjects(path)
+    said = str(caught.value)
+    assert f"the example of first in {path}, line 3 cannot be read: expected an input" in said
+    assert f"the example of second in {path}, line 10 cannot be read: expected a dtype" in said
+    assert "fine" not in said

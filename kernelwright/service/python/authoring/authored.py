@@ -8,6 +8,7 @@ import mlx.core as mx
 
 from kernelwright.campaign import Captured
 from kernelwright.campaign.planning.given_graph import captured_graphs
+from kernelwright.campaign.spec.input_value import Inputs
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceName
@@ -19,7 +20,7 @@ from kernelwright.service.python.authoring.meaning import Meaning
 from kernelwright.service.python.progress import Silent
 from kernelwright.service.python.request import DeviceChoice, device_of, store_of
 from kernelwright.service.python.search import run_search
-from kernelwright.service.python.target import Inputs, subjects
+from kernelwright.service.python.target import subjects
 from kernelwright.store import KernelStore, ServedProgram
 
 R = TypeVar("R")

@@ -6,6 +6,7 @@ from typing import ParamSpec, TypeVar, overload
 
 import mlx.core as mx
 
+from kernelwright.campaign.spec.input_value import Inputs
 from kernelwright.public_call import one_sentence
 from kernelwright.service.python.authoring.authored import (
     AuthoredFunction,
@@ -16,7 +17,6 @@ from kernelwright.service.python.authoring.authored import (
 from kernelwright.service.python.authoring.body import meaning_of
 from kernelwright.service.python.authoring.meaning import elementwise_meaning, rowwise_meaning
 from kernelwright.service.python.request import DeviceChoice
-from kernelwright.service.python.target import Inputs
 
 P = ParamSpec("P")
 R = TypeVar("R")
