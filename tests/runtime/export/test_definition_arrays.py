@@ -68,7 +68,7 @@ def of_a_class_queue(x):
     return mx.softmax(x * Weights.queue[0], axis=-1)
 
 
-def queue(x):
+def of_a_queue(x):
     return mx.softmax(x * DRAWN[0] + DRAWN[1], axis=-1)
 
 
@@ -142,7 +142,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
         "given",
         "of_the_metaclass",
         "of_a_class_queue",
-        "queue",
+        "of_a_queue",
         "default",
         "default_list",
         "decorated",
