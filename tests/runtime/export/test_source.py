@@ -243,3 +243,37 @@ def test_a_class_method_comes_with_its_class(
     run = _run_alone(source)["encode"]
     assert mx.array_equal(run(given, low=0.0), method(given, low=0.0)).item()  # type: ignore[operator]
     del sys.modules["classmethods"]
+
+
+_NONLOCAL = """
+import mlx.core as mx
+def make():
+    calls = 0
+    def counted(x):
+        "Counts its calls."
+        nonlocal calls  # between calls
+        calls += 1
+        return mx.exp(x)
+    def own(x):
+        calls = 0
+        def inner():
+            nonlocal calls
+            calls += 1
+        inner()
+        return mx.exp(x) * calls
+    return counted, own
+counted, own = make()
+"""
+
+
+def test_a_variable_of_the_function_around_it_is_refused_with_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "enclosedcount.py").write_text(_NONLOCAL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    user = importlib.import_module("enclosedcount")
+    said = r"by `nonlocal calls` \(.*enclosedcount\.py:7\); make it an argument and a result"
+    with pytest.raises(NotPortableError, match=said):
+        carry(user.counted, "counted")
+    assert "nonlocal calls" in "\n".join(carry(user.own, "own").blocks)
+    del sys.modules["enclosedcount"]

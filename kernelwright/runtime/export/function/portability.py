@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import re
+import symtable
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,6 +66,33 @@ def naming(name: str, node: ast.AST, at: Origin | None) -> Iterator[None]:
         if not e.place and at is not None:
             e.place = at.place_of(name, node)
         raise
+
+
+def check_stands_alone(name: str, text: str, at: Origin | None) -> None:
+    """Refuse a definition that says `nonlocal` of a variable of the function around it.
+
+    Args:
+        name: how the exported module calls it.
+        text: the definition, without the indentation of its first line.
+        at: where it stands.
+
+    Raises:
+        NotPortableError: the line of the statement, and what to do.
+        SyntaxError: it is no Python for another reason.
+    """
+    try:
+        symtable.symtable(text, "<carried>", "exec")
+    except SyntaxError as e:
+        statement = re.search(r"\bnonlocal\b[^;#]*", text.splitlines()[(e.lineno or 1) - 1])
+        if statement is None:
+            raise
+        error = NotPortableError(
+            f"{name} changes a variable of the function around it, by `{statement[0].strip()}`; "
+            "make it an argument and a result"
+        )
+        if at is not None and e.lineno:
+            error.place = f" ({at.file}:{at.first_line + e.lineno - 1})"
+        raise error from e
 
 
 def in_file(space: Mapping[str, object]) -> Origin | None:

@@ -53,6 +53,7 @@ from kernelwright.runtime.export.function.object_code import (
 from kernelwright.runtime.export.function.portability import (
     NotPortableError,
     Origin,
+    check_stands_alone,
     in_file,
     modules_imported,
     naming,
@@ -241,15 +242,20 @@ class _Carrier:
         space = namespace_of(value)
         try:
             text = textwrap.dedent(inspect.getsource(value))  # type: ignore[arg-type]
+            check_stands_alone(name, text, Origin.of(value))
             text = without_decorators(text, space)
             holders = [held for printer in self._being_stated for held in printer.containers]
             text = without_registrations(text, value, space, holders)
             text, imported = without_imports(text, space)
             space |= imported
             node = ast.parse(text).body[0]
-        except (OSError, TypeError, SyntaxError) as e:
+        except (OSError, TypeError) as e:
             raise NotPortableError(
                 f"{name} has no source that can be read; define it in a file"
+            ) from e
+        except SyntaxError as e:
+            raise NotPortableError(
+                f"the lines of {name} are no definition by themselves; write it as a def of its own"
             ) from e
         if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             raise NotPortableError(f"{name} is no definition of its own, such as a lambda")
