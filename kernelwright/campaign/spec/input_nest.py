@@ -6,14 +6,16 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from types import ModuleType
 
 from kernelwright.errors import UsageError
 
 INNER_TYPE = re.compile(r"\b(?!\d)\w+\[[\w\s.,]*\]")
 """A type inside a nest."""
-INNER_RECORD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")
+INNER_RECORD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(")
 """How the text of a dataclass or a named tuple begins: its module, its name, its values."""
-INNER_MEMBER = re.compile(r"(?:[A-Za-z_]\w*\.){2,}[A-Za-z_]\w*(?![\w.(])")
+INNER_MEMBER = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*(?![\w.(])")
 """The text of a member of an enumeration: its module, its class, its name."""
 SUBJECT = "kernelwright_subject_"
 """How the name begins under which a user's file is imported, `shop.py` for one."""
@@ -88,7 +90,7 @@ def read_nest(text: str, leaf: Callable[[str], object], home: str = "") -> objec
     Raises:
         ValueError: it is no nest of types and plain values.
         SyntaxError: likewise.
-        UsageError: a record lacks a field, or has no such field.
+        UsageError: a record lacks a field or has no such field, or there is no such class.
     """
     types: list[str] = []
 
@@ -118,13 +120,13 @@ def _value(node: ast.expr, leaf: Callable[[str], object], home: str) -> object:
         case ast.Tuple(elts=items):
             return tuple(_value(item, leaf, home) for item in items)
         case ast.Attribute(value=owner, attr=name):
-            members = _class_at(ast.unparse(owner), home)
+            members = _known_class(ast.unparse(owner), home)
             if not isinstance(members, enum.EnumMeta) or name not in members.__members__:
                 raise ValueError(f"no member of an enumeration {ast.unparse(node)}")
             return members.__members__[name]
         case ast.Call(func=function, args=[], keywords=keywords):
-            kind = _class_at(ast.unparse(function), home)
-            if kind is None or not _is_record_class(kind):
+            kind = _known_class(ast.unparse(function), home)
+            if not _is_record_class(kind):
                 raise ValueError(f"no dataclass or named tuple {ast.unparse(function)}")
             given = {str(k.arg): _value(k.value, leaf, home) for k in keywords}
             return _record(kind, _completed(kind, given))
@@ -202,21 +204,55 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))  # type: ignore[arg-type]
 
 
-def _class_at(path: str, home: str) -> type | None:
-    """Return the class of a dotted path whose module or file is imported.
+def names_member(text: str, home: str) -> bool:
+    """Say whether a text is a member of an enumeration, as `read_nest` reads it."""
+    if not INNER_MEMBER.fullmatch(text):
+        return False
+    owner, _, name = text.rpartition(".")
+    return name in getattr(_class_at(owner, home), "__members__", ())
 
-    A file may be imported twice; where the path begins with the name of `home`, that is meant.
+
+def _known_class(path: str, home: str) -> type:
+    """Return the class of a dotted path.
+
+    Raises:
+        UsageError: there is none.
     """
-    parts = path.split(".")
-    if home.startswith(SUBJECT) and parts[0] == home.removeprefix(SUBJECT):
-        parts[0] = home
-    elif parts[0] not in sys.modules:
-        parts[0] = f"{SUBJECT}{parts[0]}"
-    for count in range(len(parts) - 1, 0, -1):
-        found: object = sys.modules.get(".".join(parts[:count]))
-        if found is None:
-            continue
-        for part in parts[count:]:
-            found = getattr(found, part, None)
-        return found if isinstance(found, type) else None
+    kind = _class_at(path, home)
+    if kind is None:
+        own = getattr(sys.modules.get(home), "__file__", None)
+        raise UsageError(
+            f"expected a class, found no {path!r}{f' in {own}' if own else ''} or in a module "
+            "that is imported; write its name as the file does, or its module and its name."
+        )
+    return kind
+
+
+def _class_at(path: str, home: str) -> type | None:
+    """Return the class of a dotted path; None where no module that is imported has it."""
+    for module, names in _readings(path.split("."), home):
+        found: object = module
+        for name in names:
+            found = getattr(found, name, None)
+        if isinstance(found, type):
+            return found
     return None
+
+
+def _readings(parts: list[str], home: str) -> Iterator[tuple[ModuleType, list[str]]]:
+    """Yield the modules that a dotted path may begin with, each with the names that are left.
+
+    A file may be imported twice: where the path begins with that of the module `home`, as
+    `shop.Order` or `store.shop.Order`, it is meant; then what it calls so; then any module.
+    """
+    counts = range(len(parts) - 1, 0, -1)
+    own = sys.modules.get(home)
+    if own is not None:
+        file = Path(getattr(own, "__file__", None) or home).with_suffix("").parts
+        yield from ((own, parts[n:]) for n in counts if tuple(parts[:n]) == file[-n:])
+        yield own, parts
+    for count in counts:
+        name = ".".join(parts[:count])
+        module = sys.modules.get(name) or sys.modules.get(f"{SUBJECT}{name}")
+        if module is not None:
+            yield module, parts[count:]

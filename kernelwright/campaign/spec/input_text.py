@@ -97,9 +97,11 @@ def _check_names(
 
 def assumed_sizes(texts: Sequence[str]) -> tuple[str, ...]:
     """Say in a sentence of each size that nobody sets what it is taken for."""
-    read = [_read(text) for text in texts]
-    known = {name for name, value in read if not isinstance(value, _Type)}
-    extents = [e for _, value in read for found in _types_in(value) for e in found.extents]
+    # Types alone are read: the classes around them are known where the inputs are read.
+    read = [_read(type_)[1] for text in texts for type_ in INNER_TYPE.findall(text)]
+    extents = [e for found in read if isinstance(found, _Type) for e in found.extents]
+    set_ = (_VALUE.fullmatch(text.strip()) for text in texts if not is_type(text))
+    known = {match["name"] for match in set_ if match}
     free = dict.fromkeys(e for e in extents if not e[0].isdigit() and e not in known)
     return tuple(
         f"the size {name} is {FREE_SIZE}, for nothing sets it; add -i {name}=… for another."

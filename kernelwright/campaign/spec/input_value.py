@@ -10,13 +10,14 @@ import mlx.core as mx
 import numpy as np
 
 from kernelwright.annotation import Example, examples_of
-from kernelwright.campaign.spec.input_nest import INNER_MEMBER, INNER_RECORD
+from kernelwright.campaign.spec.input_nest import names_member
 from kernelwright.campaign.spec.input_text import read_inputs
 from kernelwright.errors import InputError
 
 Inputs = object
 """Arrays, types such as `f16[8,512]` and plain values: one, a sequence, or a mapping by name."""
 _NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^=].*)", flags=re.DOTALL)
+_RECORD = re.compile(r"[A-Za-z_][\w.]*\(\s*(?:\w+\s*=.*)?\)", flags=re.DOTALL)
 _NOTHING = Example(())
 
 
@@ -58,13 +59,13 @@ def calls(inputs: Inputs, parameters: Sequence[str] = (), home: str = "") -> lis
     """
     items: list[_Item]
     if isinstance(inputs, Example):
-        items = [_Item.of(value) for value in inputs.inputs]
-        items += [_Item(name, value) for name, value in inputs.keywords]
+        items = [_Item.of(value, home) for value in inputs.inputs]
+        items += [_Item(name, value, home) for name, value in inputs.keywords]
     elif isinstance(inputs, Mapping):
-        items = [_Item(_parameter(name), value) for name, value in inputs.items()]
+        items = [_Item(_parameter(name), value, home) for name, value in inputs.items()]
     else:
         values = inputs if isinstance(inputs, tuple | list) else [inputs]
-        items = [_Item.of(value) for value in values]
+        items = [_Item.of(value, home) for value in values]
     texts = [item.text for item in items if item.is_text]
     read = read_inputs(texts, parameters, home) if texts else [_NOTHING]
     return [_call(items, end) for end in read]
@@ -76,26 +77,28 @@ class _Item:
 
     name: str | None
     value: object
+    home: str
+    """The module whose classes come before all others."""
 
     @classmethod
-    def of(cls, value: object) -> "_Item":
+    def of(cls, value: object, home: str) -> "_Item":
         named = _NAMED.fullmatch(value) if isinstance(value, str) else None
         if named is None:
-            return cls(None, value)
-        if _is_written(named["value"]):
-            return cls(named["name"], named["value"])
+            return cls(None, value, home)
+        if _is_written(named["value"], home):
+            return cls(named["name"], named["value"], home)
         try:
-            return cls(named["name"], ast.literal_eval(named["value"].strip()))
+            return cls(named["name"], ast.literal_eval(named["value"].strip()), home)
         except (ValueError, SyntaxError):
             # A text that is no input of the command line, such as the name of a mode.
-            return cls(None, value)
+            return cls(None, value, home)
 
     @property
     def is_text(self) -> bool:
         """True for a type, a nest of them, and a number that may be a size in one."""
         if self.name is not None and type(self.value) is int:
             return True
-        return isinstance(self.value, str) and _is_written(self.value)
+        return isinstance(self.value, str) and _is_written(self.value, self.home)
 
     @property
     def text(self) -> str:
@@ -103,10 +106,10 @@ class _Item:
         return str(self.value) if self.name is None else f"{self.name}={self.value}"
 
 
-def _is_written(text: str) -> bool:
+def _is_written(text: str, home: str) -> bool:
     """Say whether a text is an input of the command line; a bare word is the name of a mode."""
-    is_named = INNER_RECORD.match(text.strip()) or INNER_MEMBER.fullmatch(text.strip())
-    return "[" in text or bool(is_named) or _is_literal(text)
+    is_record = _RECORD.fullmatch(text.strip()) is not None
+    return "[" in text or is_record or names_member(text.strip(), home) or _is_literal(text)
 
 
 def _is_literal(text: str) -> bool:

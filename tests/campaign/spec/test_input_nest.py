@@ -92,9 +92,7 @@ def test_sizes_in_a_nest_have_names_and_ranges() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "os.system(command=f32[2])",
         "builtins.dict(a=f32[2])",
-        f"{__name__}.Nobody(mass=f32[2])",
         "{'a': f32[2], **{}}",
         "['f32[2] and more', f32[2]]",
         "[print(f32[2])]",
@@ -196,3 +194,46 @@ def test_a_record_may_be_of_the_file_that_is_searched(tmp_path: Path, before: st
     assert isinstance(given[0], subject.function.__globals__["Order"])
     assert written(Example(subject.inputs, tuple(subject.keywords.items()))) == (text,)
     del sys.modules[subject.function.__module__]
+
+
+_OWN = """
+import enum
+from dataclasses import dataclass
+import mlx.core as mx
+import kernelwright as kw
+@dataclass
+class State:
+    h: mx.array
+class Mode(enum.Enum):
+    FAST = 1
+@kw.example("State(h=f32[2,3])", mode="Mode.FAST")
+def step(state, mode=Mode.FAST):
+    assert isinstance(state, State) and isinstance(mode, Mode)
+    return state.h * 2
+"""
+
+
+@pytest.mark.parametrize("state", ["State", "steps.State", "ownpkg.steps.State"])
+@pytest.mark.parametrize("target", ["ownpkg/steps.py", "ownpkg.steps"])
+def test_a_class_goes_by_its_name_its_file_or_its_module(
+    tmp_path: Path, target: str, state: str
+) -> None:
+    (tmp_path / "ownpkg").mkdir()
+    (tmp_path / "ownpkg" / "__init__.py").touch()
+    (tmp_path / "ownpkg" / "steps.py").write_text(_OWN)
+    texts = [f"{state}(h=f32[n,3])", f"{state.replace('State', 'Mode')}.FAST", "n=2"]
+    (typed,) = load_subjects(f"{target}:step", texts, folder=tmp_path)
+    (decorated,) = load_subjects(f"{target}:step", folder=tmp_path)
+    try:
+        assert typed.function(*typed.inputs).shape == (2, 3)  # type: ignore[attr-defined]
+        assert decorated.function(*decorated.inputs, **decorated.keywords).shape == (2, 3)  # type: ignore[attr-defined]
+    finally:
+        for name in ("ownpkg.steps", "ownpkg"):
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("path", ["os.system", "Nobody", f"{__name__}.Nobody"])
+def test_a_class_that_is_not_found_is_named(path: str) -> None:
+    said = f"expected a class, found no '{path}' in .*test_input_nest.py or in a module"
+    with pytest.raises(UsageError, match=said):
+        read_inputs([f"{path}(mass=f32[2])"], home=__name__)
