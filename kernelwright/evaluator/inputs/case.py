@@ -90,6 +90,8 @@ class Case:
         expected = sum(_EXPECTED_BYTES * t.size for t in self.graph.output_types)
         return own + expected + replace(self, graph=repetition.graph).work_bytes
 
+    # Numbers at the ends of a dtype, their neighbours and multiples round, overflow or are NaN.
+    @np.errstate(all="ignore")
     def inputs(self, secret: str) -> tuple[Array, ...]:
         """Draw the inputs, dense, in call order; of very large ones some rows, many times."""
         repetition = repetition_of(self.graph)
@@ -107,6 +109,7 @@ class Case:
     def _laid_out(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         return tuple(self._layout_values(array, place) for place, array in enumerate(arrays))
 
+    @np.errstate(all="ignore")
     def swept(self, secret: str) -> SweptInputs:
         """Draw what all parts of a case of lone extremes share, and where their extremes lie."""
         first = replace(self, part=self.part % turns(self.graph))

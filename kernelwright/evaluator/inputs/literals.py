@@ -108,6 +108,8 @@ def is_special(literals: Iterable[float]) -> bool:
     return any(not n.is_integer() for n in literals)
 
 
+# A number of a text may be the largest of its dtype, or larger.
+@np.errstate(all="ignore")
 def place_literals(
     values: Values, literals: tuple[float, ...], dtype: Dtype, random: Random
 ) -> None:
@@ -135,10 +137,9 @@ def place_literals(
 
 
 def _with_neighbours(literals: tuple[float, ...], dtype: Dtype) -> Values:
-    with np.errstate(over="ignore", invalid="ignore"):
-        exact = np.array(literals, np.float64).astype(dtype.numpy)
-        exact = exact[np.isfinite(exact.astype(np.float32))]
-        wide = exact.astype(np.float32)
-        step = np.abs(np.spacing(wide)) if dtype is Dtype.FLOAT32 else np.abs(wide) * dtype.epsilon
-        around = [wide, -wide, wide + step, wide - step, wide + 1, wide - 1, wide * 2]
+    exact = np.array(literals, np.float64).astype(dtype.numpy).real
+    exact = exact[np.isfinite(exact.astype(np.float32))]
+    wide = exact.astype(np.float32)
+    step = np.abs(np.spacing(wide)) if dtype is Dtype.FLOAT32 else np.abs(wide) * dtype.epsilon
+    around = [wide, -wide, wide + step, wide - step, wide + 1, wide - 1, wide * 2]
     return np.concatenate(around).astype(np.float32)

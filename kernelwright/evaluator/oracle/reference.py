@@ -149,6 +149,8 @@ class PreparedCases:
 _HELD = PreparedCases()
 
 
+# A case may be of numbers whose results overflow; what that means for it is decided here.
+@np.errstate(all="ignore")
 def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Reference:
     """Run the float64 oracle on a case and decide what the case is worth."""
 
@@ -160,6 +162,7 @@ def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Referen
         return _HELD.get_or_build(case, tolerances, secret, build)
 
 
+@np.errstate(all="ignore")
 def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]) -> Reference:
     """Run the float64 oracle on a case that need not tell right from wrong by itself."""
     with room_for(case.work_bytes):

@@ -7,9 +7,11 @@ from kernelwright.evaluator.attacks.corpus import Edit, apply, bases, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
-from kernelwright.evaluator.inputs.literals import literals_of, sizes_of
+from kernelwright.evaluator.inputs.literals import literals_of, place_literals, sizes_of
 from kernelwright.evaluator.inputs.shape import sized_graphs
 from kernelwright.evaluator.inputs.suite_plan import literal_cases
+from kernelwright.evaluator.oracle.reference import prepare
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Program
 
 CONFIG = EvaluatorConfig(secret="tests")
@@ -104,3 +106,18 @@ def test_one_number_stands_as_far_above_all_others_as_the_text_says() -> None:
     top = np.sort(rows, axis=1)[:, ::-1]
     apart = top[:, 0] - top[:, 1]
     assert ((apart > 11.5) & (apart < 12) & (top[:, 1] == top[:, -1])).any()
+
+
+@pytest.mark.parametrize("dtype", [d for d in Dtype if d is not Dtype.BOOL])
+def test_numbers_beyond_a_dtype_are_placed_without_a_warning(dtype: Dtype) -> None:
+    values = np.zeros((16, 64), np.float32)
+    ends = (3.4e38, 1e300, 65504.0, float(2**64), 5e-324)
+    place_literals(values, ends, dtype, np.random.default_rng(0))
+    assert values.any()
+
+
+@pytest.mark.parametrize("kind", list(Distribution))
+def test_a_case_of_any_kind_is_drawn_and_prepared_without_a_warning(kind: Distribution) -> None:
+    task = task_of("softmax")
+    case = Case(task.graph, kind, literals=(3.4e38, 1e300, 65504.0))
+    assert prepare(case, task.output_tolerances, "tests").elements
