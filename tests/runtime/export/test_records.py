@@ -73,6 +73,11 @@ def stepped(state: State) -> State:
     return replace(state, carry=state.carry._replace(h=h, count=state.carry.count + 1))
 
 
+def raised(x: mx.array, power: int) -> mx.array:
+    """Softmax of a power."""
+    return mx.softmax(mx.exp(x) ** power, axis=-1)
+
+
 def slotted(x: mx.array, given: Slotted) -> Slotted:
     return Slotted(k=mx.softmax(x * given.k, axis=-1))
 
@@ -177,6 +182,20 @@ def test_an_export_of_a_record_is_verified_by_comparisons(
     assert "- [x] as searched, mx.vmap" in told
     assert "- [x] kernels on the " in told
     assert exported.is_verified
+
+
+def test_each_call_of_an_export_is_verified_under_its_own_heading(
+    kernels_of: KernelsOf, tmp_path: Path
+) -> None:
+    calls = [ExampleCall((x,), {"power": 2}) for x in (mx.ones((3, 8)), mx.ones((5, 16)))]
+    lookup = kernels_of(lambda _: ("simulator",))
+    exported = export_target(raised, "raised", calls, lookup, identity="a test", force=True)
+    exported.write(tmp_path)
+    told = (tmp_path / "VERIFICATION.md").read_text()
+    first, second = told.partition("### Call 1: `f32[3,8], power=2`")[2].split("### Call 2: ")
+    assert second.startswith("`f32[5,16], power=2`")
+    assert "- [x] as searched, called\n" in first
+    assert "- [x] as searched, called\n" in second
 
 
 def test_what_was_not_compared_is_not_verified() -> None:

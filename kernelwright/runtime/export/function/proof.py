@@ -25,8 +25,8 @@ from kernelwright.runtime.export.function.arguments_code import (
     target_source,
 )
 from kernelwright.runtime.export.function.case import Case, Flat, cases_of
-from kernelwright.runtime.export.function.dispatch import _leaves
-from kernelwright.runtime.export.function.function_export import FunctionFiles
+from kernelwright.runtime.export.function.dispatch import _Call, _leaves
+from kernelwright.runtime.export.function.function_export import FunctionFiles, ServedCall
 from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.object_code import MADE
 from kernelwright.runtime.export.function.simulated import Launch, simulated_kernels
@@ -36,6 +36,7 @@ from kernelwright.scratch import ScratchFolder
 
 Outcome = Literal["equal", "differs", "not supported", "not run"]
 _TIMEOUT_S = 300
+_PLAIN = (bool, int, float, str, type(None))
 
 
 class Check(Record):
@@ -46,6 +47,8 @@ class Check(Record):
     detail: str = ""
     is_needed: bool = False
     """Without it nothing is known of the call: as searched, called."""
+    call: str = ""
+    """Its number, the types of its arrays and its plain values: ``1: `f32[8,64], top_k=2` ``."""
 
 
 def is_proven(checks: Sequence[Check]) -> bool:
@@ -68,15 +71,17 @@ def prove(
             alone is.
     """
     checks: list[Check] = []
-    for served in export.calls:
+    for number, served in enumerate(export.calls, 1):
         given = GivenArguments.of(function, served.example.args, served.example.kwargs)
         is_certain = has_order(export.module)
         original = _flat(function, given)
         cases = cases_of(served.graph, given, original)
         _check_runs(function, export.module.called or export.module.name, cases[0], original)
         nest = given.source(export.module.source)
-        checks += _elsewhere(export, nest, cases, original, has_order=is_certain)
-        checks += _kernels(export, function, given, cases[:1], threadgroup_bytes, is_certain)
+        found = _elsewhere(export, nest, cases, original, has_order=is_certain)
+        found += _kernels(export, function, given, cases[:1], threadgroup_bytes, is_certain)
+        call = f"{number}: `{_call_text(served)}`"
+        checks += [check.model_copy(update={"call": call}) for check in found]
     for check in checks:
         if check.outcome == "differs" and is_strict:
             raise InputError(
@@ -84,6 +89,16 @@ def prove(
                 f"original ({check.detail}); export with --force to see the files."
             )
     return tuple(checks)
+
+
+def _call_text(served: ServedCall) -> str:
+    """Write the arrays of a call, those in nests too, and its plain values, as people read them."""
+    example = served.example
+    count = len(_Call((example.args, dict(example.kwargs))).arrays)
+    types = map(str, served.graph.input_types[:count])
+    plain = [repr(value) for value in example.args if isinstance(value, _PLAIN)]
+    named = [f"{n}={v!r}" for n, v in example.kwargs.items() if isinstance(v, _PLAIN)]
+    return ", ".join((*types, *plain, *named)) or "no arrays"
 
 
 def _check_runs(function: Callable[..., object], name: str, case: Case, original: Flat) -> None:

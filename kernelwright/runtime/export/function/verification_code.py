@@ -70,7 +70,12 @@ def _checks(checks: Sequence[Check]) -> str:
         "The module alone, in a process that finds MLX and nothing else, to the last bit; its",
         "kernels within the dtype's tolerance.\n",
     ]
+    has_several = len({check.call for check in checks}) > 1
+    call = ""
     for check in checks:
+        if has_several and check.call != call:
+            lines += [*([""] if call else []), f"### Call {check.call}\n"]
+            call = check.call
         mark = "x" if check.outcome == "equal" else " "
         said = check.detail if check.outcome == "equal" else f"{check.outcome}: {check.detail}"
         note = f" ({said})" if said else ""
