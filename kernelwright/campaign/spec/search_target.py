@@ -19,7 +19,7 @@ from kernelwright.campaign.spec.input_nest import (
 from kernelwright.campaign.spec.input_text import is_type, read_inputs, read_type, written
 from kernelwright.campaign.spec.input_value import decorated_calls, parameters_of
 from kernelwright.campaign.spec.target_module import open_target, package_of
-from kernelwright.campaign.spec.target_name import resolved
+from kernelwright.campaign.spec.target_name import methods_of_objects, resolved
 from kernelwright.errors import InputError, UsageError
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
@@ -202,10 +202,20 @@ def _chosen(module: ModuleType, path: Path, name: str | None) -> list[_Named]:
     }
     if name is None:
         if not offered:
-            raise InputError(f"expected a function in {path}, found none; define one at the top.")
+            raise _no_function(module, path)
         return [_Named(key, value, module.__name__) for key, value in offered.items()]
-    found = resolved(module, path, name, ", ".join(offered) or "none")
-    return [_Named(*found, module.__name__)]
+    listed = ", ".join((*offered, *methods_of_objects(module))) or "none"
+    return [_Named(*resolved(module, path, name, listed), module.__name__)]
+
+
+def _no_function(module: ModuleType, path: Path) -> InputError:
+    methods = methods_of_objects(module)
+    advice = (
+        f"name a method of an object, such as {path}:{methods[0]}; it has: {', '.join(methods)}"
+        if methods
+        else "define one at the top"
+    )
+    return InputError(f"expected a function in {path}, found none; {advice}.")
 
 
 def _only(functions: Sequence[_Named], path: Path, inputs: Sequence[str]) -> tuple[Subject, ...]:

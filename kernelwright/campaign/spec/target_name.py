@@ -1,11 +1,12 @@
 """Follows a dotted name, such as `model.forward`, to what can be called."""
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
-from kernelwright.annotation import original_of
+from kernelwright.annotation import examples_of, original_of
 from kernelwright.errors import InputError
 
 
@@ -42,6 +43,37 @@ def resolved(
             f"{type(found).__name__}; {_item(name, found) or f'its functions are: {listed}'}."
         )
     return name, original_of(found)
+
+
+def methods_of_objects(module: ModuleType) -> list[str]:
+    """Name what may be searched of a module's objects: methods with examples, else what is called.
+
+    The names are as on the command line: `model.forward`, or `model` where it is called itself.
+    """
+    objects = {
+        key: value
+        for key, value in vars(module).items()
+        if not key.startswith("_") and not isinstance(value, type | ModuleType | FunctionType)
+    }
+    decorated = [
+        key if name == "__call__" else f"{key}.{name}"
+        for key, value in objects.items()
+        for name in dir(type(value))
+        if _has_examples(inspect.getattr_static(type(value), name))
+    ]
+    return decorated or [key for key, value in objects.items() if _is_called_in_python(value)]
+
+
+def _is_called_in_python(value: object) -> bool:
+    """Say whether an object is of a class that says in Python, outside its library, how to call."""
+    kind = type(value)
+    is_library = kind.__module__.partition(".")[0] in sys.stdlib_module_names
+    return not is_library and callable(value) and inspect.isfunction(kind.__call__)
+
+
+def _has_examples(member: object) -> bool:
+    method = getattr(member, "__func__", member)
+    return callable(method) and bool(examples_of(original_of(method)))
 
 
 def _of_only_instance(

@@ -358,3 +358,37 @@ def test_every_example_that_cannot_be_read_is_told_with_its_place(tmp_path: Path
     assert f"the example of first in {path}, line 3 cannot be read: expected an input" in said
     assert f"the example of second in {path}, line 10 cannot be read: expected a dtype" in said
     assert "fine" not in said
+
+
+OBJECTS = """
+import mlx.nn as nn
+import kernelwright as kw
+class Mixer:
+    @kw.example("f32[8]")
+    def mix(self, x):
+        return x * 2
+    @kw.example("f32[8]")
+    def __call__(self, x):
+        return x
+    def other(self, x):
+        return x
+left, right = Mixer(), Mixer()
+linear = nn.Linear(4, 4)
+"""
+
+
+def test_methods_are_named_where_a_file_has_no_function(tmp_path: Path) -> None:
+    path = _file(tmp_path, OBJECTS)
+    said = rf"found none; name a method of an object, such as {path}:left; it has: (.*)\."
+    with pytest.raises(InputError, match=said) as caught:
+        load_subjects(path)
+    assert str(caught.value).endswith("it has: left, left.mix, right, right.mix.")
+    with pytest.raises(InputError, match=r"no function 'mix'; it has: left, left\.mix, right"):
+        load_subjects(f"{path}:mix")
+
+
+def test_objects_that_are_called_are_named_where_none_has_examples(tmp_path: Path) -> None:
+    imports = "from typing import Optional\nfrom mlx.core import exp\nimport mlx.nn as nn\n"
+    path = _file(tmp_path, f"{imports}linear = nn.Linear(4, 4)\nsize = 4\n")
+    with pytest.raises(InputError, match=r":linear; it has: linear\.$"):
+        load_subjects(path)
