@@ -3,13 +3,15 @@
 import gc
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import mlx.core as mx
 
 _USE = re.compile(r'^"(\w+)" -> (\d+)$')
 _MADE = re.compile(r'^(\d+) -> "(\w+)"$')
 _HELD, _INPUT, _RESULT = "held_", "input_", "result_"
+_TOGETHER = 500
+"""MLX's drawing takes up to 1024 names."""
 
 
 def evaluate_held(
@@ -30,23 +32,28 @@ def evaluate_held(
     Returns:
         Whether there was one without values.
     """
-    held = _named(_HELD, _live_arrays(is_likely, inputs))
-    given = _named(_INPUT, inputs)
+    waiting = list(_without_values(_live_arrays(is_likely, inputs)))
     # A result may be a held array itself, which has one name in a drawing.
-    made = _named(_RESULT, [mx.stop_gradient(array) for array in results])
-    sources = _sources({**given, **made, **held})
-    found = _reached(made, sources).intersection(held, sources)
-    found -= _reached(given, _turned(sources))
-    mx.eval([held[name] for name in found])
-    return bool(found)
+    made = [mx.stop_gradient(array) for array in results]
+    found = False
+    for part in _parts(waiting):
+        held = _named(_HELD, part)
+        used, depend = set[str](), set[str]()
+        for named in (_named(_RESULT, some) for some in _parts(made)):
+            used |= _reached(named, _sources({**named, **held}))
+        for named in (_named(_INPUT, some) for some in _parts(inputs)):
+            depend |= _reached(named, _turned(_sources({**named, **held})))
+        taken = [array for name, array in held.items() if name in used - depend]
+        mx.eval(taken)
+        found = found or bool(taken)
+    return found
 
 
 def is_one_without_values(
     is_likely: Callable[[mx.array], bool], besides: Sequence[mx.array]
 ) -> bool:
     """Say whether a likely array is alive that is not evaluated, besides some."""
-    held = _named(_HELD, _live_arrays(is_likely, besides))
-    return bool(held and _sources(held))
+    return next(_without_values(_live_arrays(is_likely, besides)), None) is not None
 
 
 def _live_arrays(
@@ -57,6 +64,18 @@ def _live_arrays(
     # Asked of the class: an object may say that it is of another one.
     alive = [value for value in gc.get_objects() if type(value) in kinds]
     return [array for array in alive if id(array) not in known and is_likely(array)]
+
+
+def _without_values(arrays: Sequence[mx.array]) -> Iterator[mx.array]:
+    for part in _parts(arrays):
+        named = _named(_HELD, part)
+        sources = _sources(named)
+        yield from (array for name, array in named.items() if name in sources)
+
+
+def _parts(arrays: Sequence[mx.array]) -> list[Sequence[mx.array]]:
+    """Cut arrays into as many as a drawing has names for, beside as many others."""
+    return [arrays[start : start + _TOGETHER] for start in range(0, len(arrays), _TOGETHER)]
 
 
 def _named(prefix: str, arrays: Sequence[mx.array]) -> dict[str, mx.array]:

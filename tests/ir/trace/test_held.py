@@ -139,3 +139,24 @@ def test_arrays_of_others_are_left_unevaluated() -> None:
     drawing = io.StringIO()
     mx.export_to_dot(drawing, other[0])
     assert "Multiply" in drawing.getvalue()
+
+
+@pytest.mark.parametrize("have_values", [False, True])
+def test_as_many_arrays_may_be_alive_as_a_large_model_has(*, have_values: bool) -> None:
+    others = [_drawn() + number for number in range(1100)]
+    if have_values:
+        mx.eval(others)
+    held = types.SimpleNamespace(weight=_drawn())
+    graph = capture_call(lambda x: x * held.weight + mx.ones((8, 8)), mx.zeros((8, 8))).graph
+    held_values = [c.array for _, c in graph.constants if c.type.shape == (8, 8)]
+    assert any(np.array_equal(values, np.array(held.weight)) for values in held_values)
+    assert len(others) == 1100
+
+
+def test_as_many_inputs_may_be_given_as_a_large_model_has() -> None:
+    inputs = [mx.zeros((8, 8)) for _ in range(1100)]
+    held = types.SimpleNamespace(weight=_drawn())
+    call = capture_call(lambda xs: [x + held.weight for x in xs[-3:]], inputs)
+    assert len(call.graph.inputs) == 1100
+    (constant,) = call.graph.constants
+    assert np.array_equal(constant[1].array, np.array(held.weight))
