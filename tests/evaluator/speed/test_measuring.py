@@ -11,7 +11,7 @@ import pytest
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
-from kernelwright.evaluator.speed import measuring, remote_benchmark
+from kernelwright.evaluator.speed import mlx_laboratory, remote_benchmark
 from kernelwright.evaluator.speed.baseline import baselines_of
 from kernelwright.evaluator.speed.measuring import Measure, SetUp, measure, measurements_of, set_up
 from kernelwright.evaluator.speed.mlx_benchmark import MlxArm, MlxLaboratory
@@ -116,7 +116,7 @@ def test_a_task_that_mlx_cannot_compute_here_has_no_baseline(
     def refuse(*arrays: mx.array) -> list[mx.array]:
         raise RuntimeError("not implemented on this backend")
 
-    monkeypatch.setattr(measuring, "baselines_of", lambda graph: {"eager": refuse})
+    monkeypatch.setattr(mlx_laboratory, "baselines_of", lambda graph: {"eager": refuse})
     laboratory, reply = set_up(*request())
     assert laboratory is None
     assert reply.header["problem"] == "eager: not implemented on this backend"

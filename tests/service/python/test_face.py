@@ -290,6 +290,7 @@ def test_what_mlx_makes_of_a_function_is_exported_as_itself(
     assert (written.name, written.is_verified) == (name, True)
 
 
+@pytest.mark.usefixtures("found")
 def test_a_derivative_that_no_statement_makes_is_refused_with_one_to_write(
     store: Path, tmp_path: Path
 ) -> None:
