@@ -244,10 +244,13 @@ def test_whoever_ends_a_conversation_is_not_asked_anew_before_there_is_a_verdict
 def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
     bandit, search = wagers(Asked([racing().proposal])), TaskSearch(TASK, "affine")
     seen: list[str] = []
-    for _ in range(100):
+    for _ in range(10_000):
         batch = bandit.next(search)
         if isinstance(batch, Done):
             break
+        if isinstance(batch, Wait):
+            # The model answers on a thread of its own.
+            time.sleep(0.001)
         if isinstance(batch, list):
             search.begin(batch)
             for proposal in batch:
