@@ -47,6 +47,8 @@ _LOG_LEVELS: frozenset[CodeType] = frozenset(
     for kind in (logging.Logger, logging.LoggerAdapter)
     for name in ("isEnabledFor", "getEffectiveLevel")
 )
+_MAKING_READY = ("importlib._bootstrap", "/pydantic/_internal/_model_construction.py")
+"""Files that import a module, or complete a class when it is first used."""
 _MOST_BYTES = 1 << 20
 """Of a constant that is compared: weights are arguments of a trace, not its constants."""
 
@@ -114,11 +116,11 @@ class _Watch:
             self.found = Effect(what, line)
 
     def _line(self, frame: FrameType) -> str | None:
-        """Return the user's line that a call came from; None where a module is being imported."""
+        """Return the user's line that a call came from; None where things are made ready."""
         line, inner = "", frame
         while inner is not self._root:
             file = inner.f_code.co_filename
-            if "importlib._bootstrap" in file:
+            if any(part in file for part in _MAKING_READY):
                 return None
             if not line and not is_library_file(file) and not file.startswith("<"):
                 line = f" ({file}:{inner.f_lineno})"

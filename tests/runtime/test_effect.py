@@ -21,6 +21,7 @@ from types import FrameType
 import mlx.core as mx
 import numpy as np
 import pytest
+from pydantic import BaseModel, ConfigDict
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.runtime.calling import captured
@@ -224,6 +225,15 @@ def test_a_module_that_is_imported_in_a_function_may_read_files(
     monkeypatch.syspath_prepend(str(tmp_path))
     with refusing_effects():
         __import__("late_module_of_a_test")
+
+
+def test_a_class_that_is_completed_when_it_is_first_used_may_read_the_environment() -> None:
+    class Late(BaseModel):
+        model_config = ConfigDict(defer_build=True)
+        size: int
+
+    with refusing_effects():
+        assert Late(size=2).size == 2
 
 
 def test_a_warning_is_an_effect_even_where_nobody_sees_it() -> None:
