@@ -22,13 +22,14 @@ from kernelwright.runtime.backward import Backward, Note
 from kernelwright.runtime.bucket import Buckets, is_harmless, through
 from kernelwright.runtime.call import Key, flatten, plain_key
 from kernelwright.runtime.calling import captured, name_of
+from kernelwright.runtime.code_names import _is_module
 from kernelwright.runtime.demand import save_at_exit, without_weights
 from kernelwright.runtime.explanation import Explanation
 from kernelwright.runtime.guard import State
 from kernelwright.runtime.method import method_of
 from kernelwright.runtime.registry import LoadedCall, registry
 from kernelwright.runtime.server import KernelServer, Service
-from kernelwright.runtime.state import is_module, state_of
+from kernelwright.runtime.state import state_of
 from kernelwright.runtime.timed import Timed
 from kernelwright.store import KernelStore, Wanted
 
@@ -407,7 +408,7 @@ def optimize(
     given = {"store": store, "device": device, "buckets": buckets, "axis": axis, "padded": padded}
     check_types(optimize, {**given, "threadgroup_bytes": threadgroup_bytes, "warm": warm})
     server = KernelServer(None if store is None else str(store), device, threadgroup_bytes)
-    if is_module(function):
+    if _is_module(function):
         from kernelwright.runtime.models.install import optimize_model
         from kernelwright.runtime.models.loaded import LoadedModel
 
@@ -445,7 +446,7 @@ def restore(model: M) -> M:
 
     if isinstance(model, Optimized):
         return cast("M", model.function)
-    if not is_module(model):
+    if not _is_module(model):
         raise InputError(
             "expected an mlx.nn.Module, or a function made by kernelwright.optimize, found "
             f"{model!r}."
@@ -460,7 +461,7 @@ def explain(function: Callable[..., object], *args: object, **kwargs: object) ->
 
     A model is called with the arguments, if there are some, and its parts are listed.
     """
-    if is_module(function):
+    if _is_module(function):
         from kernelwright.runtime.models.install import explain_model
 
         reason = explain_model(function, args, kwargs)  # type: ignore[arg-type]

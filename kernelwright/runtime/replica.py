@@ -9,8 +9,8 @@ from typing import cast
 import mlx.core as mx
 
 from kernelwright.annotation import original_of
-from kernelwright.runtime.code_names import _has
-from kernelwright.runtime.state import global_names, is_module, is_the_users
+from kernelwright.runtime.code_names import _has, _is_module
+from kernelwright.runtime.state import global_names, is_the_users
 
 Function = Callable[..., object]
 
@@ -63,7 +63,7 @@ class _Copying:
             self._note(value, made_dict)
             made_dict.update((k, self.of(v)) for k, v in value.items())
             return made_dict
-        if is_module(value) or (is_the_users(type(value)) and _has(value, "__dict__")):
+        if _is_module(value) or (is_the_users(type(value)) and _has(value, "__dict__")):
             return self._object(value)
         return value
 

@@ -156,7 +156,7 @@ class _Walk:
             self._function(value)
         elif isinstance(value, partial):
             self._several((value.func, value.args, value.keywords))
-        elif is_module(value):
+        elif _is_module(value):
             self._module(value)  # type: ignore[arg-type]
         elif isinstance(value, dict):
             self._whole(value, list(value.items()))
@@ -238,11 +238,6 @@ class _Walk:
 
     def _named(self, space: dict[str, object], names: frozenset[str]) -> None:
         self._items(space, [(name, space[name]) for name in sorted(names) if name in space])
-
-
-def is_module(value: object) -> bool:
-    """Say whether a value is an `mlx.nn.Module`, without importing that."""
-    return _is_module(value)
 
 
 def _content(cell: CellType) -> object:
