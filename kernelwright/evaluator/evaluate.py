@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +14,7 @@ from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.pipeline import run_pipeline
 from kernelwright.evaluator.stages.protocol import Context
-from kernelwright.evaluator.stages.trial import Failure, Turn
+from kernelwright.evaluator.stages.trial import Failure, Turn, at_once
 from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.stages.worker_pool import WorkerPool
 from kernelwright.evaluator.task import Task
@@ -53,12 +52,12 @@ class Evaluator:
         config: EvaluatorConfig | None = None,
         regressions: Sequence[CaughtCase] = (),
         suites: SuiteCache | None = None,
-        turn: Turn = nullcontext,
+        turn: Turn = at_once,
     ) -> None:
         """Judge on `device`; evaluators of one config that share `suites` build each suite once.
 
-        Those that share a device which measures take a `turn` for each launch or timed series; what
-        needs the host alone, the comparison of answers among it, they do side by side.
+        Those that share a device which measures take a `turn` for each launch, and one alone for
+        each timed series; what needs the host, the comparison of answers among it, waits for none.
         """
         self.config = config or EvaluatorConfig()
         self.regressions = list(regressions)

@@ -1,32 +1,28 @@
-"""One candidate at a time on a device that measures, whichever process of this machine asks."""
+"""Who may use a device that measures, whichever process of this machine asks."""
 
 import fcntl
 import os
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.metal.device.base import DeviceName
 
-_LOOK_S = 0.1
 _TURN_LOOK_S = 0.001
-"""The device idles that long between the judges of two processes."""
+"""The device idles that long between the turns of two judges."""
 _GATE_LOOK_S = 0.004
 """Between looks of those that another one's turn comes before in any case."""
-_THREADS: defaultdict[str, Lock] = defaultdict(Lock)
-"""By device: who of this process has the turn, or waits for other processes."""
 
 
 @contextmanager
-def turn_on(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
+def turn_on(device: DeviceName, is_over: Callable[[], bool], *, alone: bool) -> Iterator[None]:
     """Wait for the device and keep it; a process that dies gives it back.
 
-    Two candidates side by side would measure each other. Whoever gives it back goes behind one that
-    waits: a judge that launches again at once would keep others from theirs. On the simulator
+    What is timed has the device `alone`, for two candidates side by side would measure each other.
+    Launches whose answers are all that matters share it. Whoever gives it back goes behind one that
+    waits: judges that launch again and again would keep others from timing. On the simulator
     nothing is measured, and nobody waits.
 
     Raises:
@@ -35,13 +31,17 @@ def turn_on(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
     if device == "simulator":
         yield
         return
-    while not _THREADS[device].acquire(timeout=_LOOK_S):
-        _give_up_if(is_over(), device)
-    try:
-        with _turn_of_process(device, is_over):
-            yield
-    finally:
-        _THREADS[device].release()
+    folder = shared_cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    name = _name_of(device)
+    # A lock belongs to what opened the file, so threads wait for each other like processes.
+    with (folder / f"{name}.turn").open("w") as turn:
+        with (folder / f"{name}.gate").open("w") as gate:
+            while not _took(gate.fileno()):
+                _rest(_GATE_LOOK_S, is_over, device)
+            while not _took(turn.fileno(), alone=alone):
+                _rest(_TURN_LOOK_S, is_over, device)
+        yield
 
 
 @contextmanager
@@ -71,32 +71,15 @@ def _name_of(device: DeviceName) -> str:
     return f"{device}-{index}" if index.isdigit() else device
 
 
-def _give_up_if(is_over: bool, device: DeviceName) -> None:
-    if is_over:
+def _rest(look_s: float, is_over: Callable[[], bool], device: DeviceName) -> None:
+    if is_over():
         raise DeviceError(f"interrupted while somebody else used the {device} device.")
+    time.sleep(look_s)
 
 
-@contextmanager
-def _turn_of_process(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
-    folder = shared_cache()
-    folder.mkdir(parents=True, exist_ok=True)
-    name = _name_of(device)
-    with (folder / f"{name}.turn").open("w") as turn:
-        with (folder / f"{name}.gate").open("w") as gate:
-            _wait_for(gate.fileno(), _GATE_LOOK_S, device, is_over)
-            _wait_for(turn.fileno(), _TURN_LOOK_S, device, is_over)
-        yield
-
-
-def _wait_for(file: int, look_s: float, device: DeviceName, is_over: Callable[[], bool]) -> None:
-    while not _took(file):
-        _give_up_if(is_over(), device)
-        time.sleep(look_s)
-
-
-def _took(file: int) -> bool:
+def _took(file: int, *, alone: bool = True) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -1,7 +1,7 @@
 """Judges jobs on this machine: all that a verdict depends on comes with the job."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 from kernelwright.campaign.judging.device_lock import turn_on
@@ -55,7 +55,7 @@ class EvaluatorJobJudge:
             device,
             config,
             suites=suites,
-            turn=lambda: turn_on(device, lambda: self._is_over),
+            turn=partial(turn_on, device, lambda: self._is_over),
         )
         self._info: DeviceInfo | None = None
 

@@ -17,8 +17,7 @@ from kernelwright.metal.device.executable import Array, Device, Executable
 class SetUp:
     """Make the laboratory for a compiled program.
 
-    The reply's header holds `bytes_per_s`, what a plain kernel moves; or `problem`, where MLX has
-    nothing to compare with.
+    The reply's header holds a `problem` where MLX has nothing to compare with.
     """
 
     key: str
@@ -27,6 +26,11 @@ class SetUp:
     """One set per slot."""
     plan: TimingPlan
     seed: int
+
+
+@dataclass(frozen=True)
+class MeasureBandwidth:
+    """Time a copy in the laboratory; the reply's header holds its `bytes_per_s`."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class SelfTimed(Protocol):
 def set_up(
     device: Device, executable: Executable, request: SetUp
 ) -> tuple[Workbench | None, Reply]:
-    """Build the laboratory and measure what a copy moves; None where there is no baseline.
+    """Build the laboratory, in which nothing has been timed yet; None where there is no baseline.
 
     Raises:
         LaunchError: the candidate does not run as it is timed.
@@ -71,7 +75,7 @@ def set_up(
             laboratory = mlx_laboratory(device, executable, request)
         except NoBaselineError as e:
             return None, Reply({"problem": str(e)})
-    return laboratory, Reply({"bytes_per_s": laboratory.bytes_per_s()})
+    return laboratory, Reply({})
 
 
 def measure(laboratory: Laboratory, request: Measure) -> Reply:

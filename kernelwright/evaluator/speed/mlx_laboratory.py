@@ -44,7 +44,7 @@ def mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> Ml
         mx.eval(candidate(*example))
     except (RuntimeError, ValueError) as e:
         raise LaunchError(f"the kernel did not run under mx.compile: {e}") from e
-    return MlxLaboratory(
+    laboratory = MlxLaboratory(
         device=device,
         candidate=candidate,
         baselines=_that_run(baselines_of(request.graph), example),
@@ -55,6 +55,8 @@ def mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> Ml
         buffers=executable.buffers(padding),
         seed=request.seed,
     )
+    laboratory.make_ready()
+    return laboratory
 
 
 def _that_run(

@@ -6,7 +6,7 @@ from typing import cast
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.evaluation import Status
-from kernelwright.evaluator.speed.measuring import Measure, SetUp, measurements_of
+from kernelwright.evaluator.speed.measuring import Measure, MeasureBandwidth, SetUp, measurements_of
 from kernelwright.evaluator.speed.timing import Measurements, Order
 from kernelwright.evaluator.speed.timing_cases import TimingCases
 from kernelwright.evaluator.stages.trial import Failure, Trial
@@ -52,4 +52,5 @@ def open_laboratory(trial: Trial, cases: TimingCases, seed: int) -> RemoteLabora
     reply = trial.call(request, config.measure_timeout_s)
     if problem := reply.header.get("problem"):
         return str(problem)
+    reply = trial.call(MeasureBandwidth(), config.measure_timeout_s)
     return RemoteLaboratory(trial, float(cast("float", reply.header["bytes_per_s"])))

@@ -1,9 +1,10 @@
 """One program before one device: compile it, run it, and turn what happens into findings."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from pydantic import ValidationError
@@ -16,9 +17,9 @@ from kernelwright.evaluator.oracle.accuracy import Deviation
 from kernelwright.evaluator.oracle.reference import Reference, judge
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.oracle.swept_rows import SweptRows
+from kernelwright.evaluator.speed.measuring import Measure, MeasureBandwidth
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
 from kernelwright.evaluator.worker.service import (
-    CheckText,
     Compile,
     CompileAhead,
     Request,
@@ -46,9 +47,21 @@ _PATIENCE = 24
 BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
 """What may end a run there that a GPU finishes."""
 _RUNS = (Run, RunParts)
-_NEED_THE_HOST_ALONE = (CheckText, Compile, CompileAhead)
-Turn = Callable[[], AbstractContextManager[None]]
-"""Waits until nobody else uses the device, and keeps it meanwhile."""
+_TIMED = (MeasureBandwidth, Measure)
+
+
+class Turn(Protocol):
+    """Waits until the device may be used, and keeps it meanwhile."""
+
+    def __call__(self, *, alone: bool) -> AbstractContextManager[None]:
+        """Wait until nobody uses it, or until nobody uses it `alone`."""
+
+
+def at_once(*, alone: bool) -> AbstractContextManager[None]:
+    """Wait for nobody: the device is this trial's."""
+    return nullcontext()
+
+
 _NO_VERDICT = (
     "a run did not come to its end in {timeout_s:g} s, which leaves it without a verdict; try "
     "again when the machine is less busy."
@@ -76,8 +89,9 @@ class Trial:
     worker: Worker
     program: Program
     config: EvaluatorConfig
-    turn: Turn = nullcontext
-    """Taken for each request that uses the device; the host's work in between keeps nobody."""
+    turn: Turn = at_once
+    """Taken for each launch, and alone for what is timed; the host's work in between keeps nobody,
+    the compiling of MLX's kernels among it, which launch once before they are timed."""
     _compiled: set[str] = field(default_factory=set)
 
     def compile(self, graph: Graph, *, sanitize: bool = False) -> str:
@@ -227,9 +241,10 @@ class Trial:
         The simulator's own budget ends what does too much; what its process is lost over instead
         is a machine that is too busy.
         """
-        is_on_device = not isinstance(request, _NEED_THE_HOST_ALONE)
+        is_timed = isinstance(request, _TIMED)
+        uses_device = is_timed or isinstance(request, _RUNS)
         try:
-            with self.turn() if is_on_device else nullcontext():
+            with self.turn(alone=is_timed) if uses_device else nullcontext():
                 reply = self.worker.call(request, timeout_s)
         except WorkerLost as e:
             if e.loss == "timeout" and not self.worker.drives_gpu and isinstance(request, _RUNS):

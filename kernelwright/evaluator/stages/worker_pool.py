@@ -1,10 +1,10 @@
 """The workers of one evaluator: kept warm, emptied between candidates, replaced when lost."""
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.stages.trial import Trial, Turn
+from kernelwright.evaluator.stages.trial import Trial, Turn, at_once
 from kernelwright.evaluator.worker.process import Worker
 from kernelwright.evaluator.worker.service import CheckText
 from kernelwright.evaluator.worker.start import open_worker, ready_cache, renew
@@ -20,9 +20,7 @@ _GPUS = ("metal", "cuda")
 class WorkerPool:
     """Opens the processes in which candidates run, on the device and on the simulator."""
 
-    def __init__(
-        self, device: str | Device, config: EvaluatorConfig, turn: Turn = nullcontext
-    ) -> None:
+    def __init__(self, device: str | Device, config: EvaluatorConfig, turn: Turn = at_once) -> None:
         """Run on `device`; what uses it waits for its `turn`."""
         self.config = config
         self._device = device
@@ -100,7 +98,7 @@ class WorkerPool:
         worker = self._worker
         if worker is not None and worker.is_alive and self.info.measures_time:
             # One that hangs is closed by now, and the next candidate gets another.
-            with suppress(DeviceError), self._turn():
+            with suppress(DeviceError), self._turn(alone=False):
                 renew(worker)
 
     def _fresh_trial(self, program: Program) -> Trial:
@@ -121,8 +119,7 @@ class WorkerPool:
     def _ready_worker(self) -> Worker:
         if self._worker is not None and self._worker.is_alive:
             return self._worker
-        with self._turn():
-            self._worker, self._info = open_worker(
-                self._device, self.config.memory_bytes, self.config.threadgroup_bytes
-            )
+        self._worker, self._info = open_worker(
+            self._device, self.config.memory_bytes, self.config.threadgroup_bytes
+        )
         return self._worker

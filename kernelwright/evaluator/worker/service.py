@@ -13,7 +13,14 @@ import numpy as np
 
 from kernelwright.errors import DeviceError, InputError, KernelwrightError
 from kernelwright.evaluator.inputs.layout import Layout
-from kernelwright.evaluator.speed.measuring import Measure, SetUp, Workbench, measure, set_up
+from kernelwright.evaluator.speed.measuring import (
+    Measure,
+    MeasureBandwidth,
+    SetUp,
+    Workbench,
+    measure,
+    set_up,
+)
 from kernelwright.evaluator.static.normal_form import plain_texts
 from kernelwright.evaluator.static.rules import check_program
 from kernelwright.evaluator.worker.succession import give_way, run_in_succession
@@ -117,7 +124,17 @@ class RunParts:
 
 
 Request = (
-    Open | Prime | Forget | CheckText | Compile | CompileAhead | Run | RunParts | SetUp | Measure
+    Open
+    | Prime
+    | Forget
+    | CheckText
+    | Compile
+    | CompileAhead
+    | Run
+    | RunParts
+    | SetUp
+    | MeasureBandwidth
+    | Measure
 )
 
 
@@ -188,7 +205,7 @@ class CandidateService:
             executable = self._executables[request.key]
             self._laboratory, reply = set_up(self._device, executable, request)
             return reply
-        if isinstance(request, Measure):
+        if isinstance(request, MeasureBandwidth | Measure):
             return self._measure(request)
         if isinstance(request, RunParts):
             return _run_parts(self._executables[request.key], request)
@@ -223,10 +240,12 @@ class CandidateService:
             # To the end, so that what is no fault of the candidate's is raised.
             list(pool.map(compile_one, requests))
 
-    def _measure(self, request: Measure) -> Reply:
+    def _measure(self, request: MeasureBandwidth | Measure) -> Reply:
         if self._laboratory is None:
             raise DeviceError("expected a laboratory; send SetUp first.")
         try:
+            if isinstance(request, MeasureBandwidth):
+                return Reply({"bytes_per_s": self._laboratory.bytes_per_s()})
             return measure(self._laboratory, request)
         except (RuntimeError, ValueError) as e:
             # Candidate and baselines have all run by now, so it is a launch that broke.

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -237,26 +237,27 @@ def test_threads_and_processes_take_turns_on_a_device_that_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kernelwright.campaign.judging.device_lock.shared_cache", lambda: tmp_path)
-    with turn_on("simulator", lambda: True), turn_on("simulator", lambda: True):
-        pass
-    with (
-        turn_on("cuda", lambda: False),
-        pytest.raises(DeviceError, match="while somebody else used the cuda device"),
-    ):
-        _take_turn("cuda")
-    for held in ("cuda.turn", "cuda.gate"):
-        with (tmp_path / held).open("w") as file:
+    for alone in (True, False):
+        with turn_on("simulator", lambda: True, alone=True):
+            assert _is_free("simulator", alone=alone)
+        with turn_on("cuda", lambda: False, alone=True):
+            assert not _is_free("cuda", alone=alone)
+        with turn_on("cuda", lambda: False, alone=False):
+            assert _is_free("cuda", alone=alone) is not alone
+        with (tmp_path / "cuda.gate").open("w") as file:
             # A lock belongs to what opened the file, so that one process can stand for two.
             fcntl.flock(file, fcntl.LOCK_EX)
             # Who waits for a turn at the gate has the next one, even where the device is free.
-            with pytest.raises(DeviceError, match="while somebody else used the cuda device"):
-                _take_turn("cuda")
-        _take_turn("cuda")
+            assert not _is_free("cuda", alone=alone)
+        assert _is_free("cuda", alone=alone)
 
 
-def _take_turn(device: DeviceName) -> None:
-    with turn_on(device, lambda: True):
-        pass
+def _is_free(device: DeviceName, *, alone: bool) -> bool:
+    with suppress(DeviceError), turn_on(device, lambda: True, alone=alone):
+        return True
+    with pytest.raises(DeviceError, match="while somebody else used the cuda device"):
+        turn_on(device, lambda: True, alone=alone).__enter__()
+    return False
 
 
 def test_only_a_gpu_of_its_own_memory_has_several_judges() -> None:

@@ -114,14 +114,14 @@ def test_a_generic_kernel_must_be_fast_at_shapes_that_nobody_has_seen() -> None:
 @pytest.mark.parametrize(
     ("candidate_ns", "status"), [(70_000, Status.CORRECT), (0.001, Status.IMPLAUSIBLE)]
 )
-def test_a_device_is_kept_for_each_launch_and_series_and_free_in_between(
+def test_a_device_is_kept_alone_for_each_timed_series_and_free_in_between(
     monkeypatch: pytest.MonkeyPatch, candidate_ns: float, status: Status
 ) -> None:
     events: list[str] = []
 
     @contextmanager
-    def turn() -> Iterator[None]:
-        events.append("mine")
+    def turn(*, alone: bool) -> Iterator[None]:
+        events.append("mine alone" if alone else "shared")
         try:
             yield
         finally:
@@ -142,17 +142,22 @@ def test_a_device_is_kept_for_each_launch_and_series_and_free_in_between(
     with Evaluator(TimedDevice(candidate_ns=candidate_ns), config, turn=turn) as evaluator:
         found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
     assert found.status is status
-    assert events[:2] == ["mine", "free"], "a driver starts in a turn"
-    assert events[-2:] == ["mine", "free"], "what is left there is freed in one"
+    assert events[-2:] == ["shared", "free"], "what is left there is freed in a turn"
     turns = {name: list[str]() for name in (s.stage.value for s in found.stages)}
-    running = ""
-    for event in events[2:-2]:
+    running, lengths = "", dict[str, int]()
+    for event in events[:-2]:
         if event in turns:
             running = event
         else:
             turns[running].append(event)
     # Each request has a turn of its own: no other one's begins before it has ended.
-    assert all(said == ["mine", "free"] * (len(said) // 2) for said in turns.values())
-    on_device = ("correctness", "determinism", "timing")
-    assert {name for name, said in turns.items() if said} == set(on_device)
-    assert len(turns["correctness"]) > 2 * len(turns["timing"]) > 2
+    for name, turn_of in (
+        ("correctness", "shared"),
+        ("determinism", "shared"),
+        ("timing", "mine alone"),
+    ):
+        said = turns.pop(name)
+        assert said == [turn_of, "free"] * (len(said) // 2)
+        lengths[name] = len(said)
+    assert not any(turns.values())
+    assert lengths["correctness"] > 2 * lengths["timing"] > 2

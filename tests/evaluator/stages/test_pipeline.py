@@ -66,7 +66,8 @@ def test_a_device_is_left_to_others_while_the_host_works(monkeypatch: pytest.Mon
     held, sent = [False], list[tuple[str, bool]]()
 
     @contextmanager
-    def turn() -> Iterator[None]:
+    def turn(*, alone: bool) -> Iterator[None]:
+        assert not alone, "nothing is timed here"
         assert not held[0]
         held[0] = True
         yield
