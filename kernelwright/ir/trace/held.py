@@ -61,8 +61,9 @@ def _live_arrays(
 ) -> list[mx.array]:
     known = set(map(id, besides))
     kinds = {mx.array, *mx.array.__subclasses__()}
-    # Asked of the class: an object may say that it is of another one.
-    alive = [value for value in gc.get_objects() if type(value) in kinds]
+    # What an object is of, it refers to: half a million objects are asked in half the time that
+    # listing them takes. Asked of the class: an object may say that it is of another one.
+    alive = [value for value in gc.get_referrers(*kinds) if type(value) in kinds]
     return [array for array in alive if id(array) not in known and is_likely(array)]
 
 
