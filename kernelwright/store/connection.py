@@ -16,6 +16,7 @@ from kernelwright.scratch import ScratchFolder
 from kernelwright.store.database_error import translated
 from kernelwright.store.identity import watch_file
 from kernelwright.store.location import label_of, path_of, url_of
+from kernelwright.store.new_schema import create_newest
 from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import SCHEMA_VERSION
 
@@ -179,6 +180,9 @@ def _bring_up_to_date(
     with _migrating(engine) as connection:
         # Another process may have migrated while this one waited for the lock.
         if (version := _version(connection, url)) == SCHEMA_VERSION:
+            return
+        if version is None and engine.dialect.name == "sqlite":
+            create_newest(connection)
             return
         # Alembic takes a third of a second to import, and is needed once a schema.
         from kernelwright.store.backup import copy_before_migration

@@ -9,9 +9,9 @@ from sqlalchemy import create_engine
 
 from kernelwright.errors import BlockedError, StoreError
 from kernelwright.store import Environment, KernelStore, has_store, label_of, url_of
-from kernelwright.store.connection import connect
 from kernelwright.store.database_error import translated
 from kernelwright.store.location import is_same_place, without_secrets
+from kernelwright.store.migration import migrate
 from kernelwright.store.schema import SCHEMA_VERSION, Base
 from tests.store.conftest import ENVIRONMENT, new_trial, program_of, task_of
 
@@ -39,10 +39,9 @@ def test_migrations_lead_to_the_orm_classes(tmp_path: Path) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    url = url_of(str(tmp_path / "kernels.db"))
-    connect(url, create=True).dispose()
-    engine = create_engine(url)
-    with engine.connect() as connection:
+    engine = create_engine(url_of(str(tmp_path / "kernels.db")))
+    with engine.begin() as connection:
+        migrate(connection)
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, Base.metadata) == []
     engine.dispose()
