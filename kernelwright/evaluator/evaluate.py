@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
@@ -78,7 +79,11 @@ class Evaluator:
         self.close()
 
     def close(self) -> None:
-        """End the workers, from any thread, even in the middle of an evaluation."""
+        """End the workers for good, from any thread, even in the middle of an evaluation."""
+        self._workers.end()
+
+    def renew(self) -> None:
+        """End the workers; the next program gets others."""
         self._workers.close()
 
     def start_over(self, config: EvaluatorConfig) -> None:
@@ -118,14 +123,14 @@ class Evaluator:
         verdict = self._judged(task, program, tried)
         if is_shared and _blames_its_process(verdict):
             # Another candidate may have spoilt what this one died of: it gets its own process.
-            self.close()
+            self.renew()
             verdict = self._judged(task, program, tried)
         evaluation = verdict.conclude(
             task.fingerprint, program.id, self.info, time.perf_counter() - started
         )
         if verdict.failure is not None and verdict.failure.lost_worker:
             # A process that is only suspected goes too, with what it holds on the GPU.
-            self.close()
+            self.renew()
             self._quarantined[task.fingerprint, program.id] = evaluation
         return evaluation
 
@@ -139,6 +144,8 @@ class Evaluator:
         try:
             run_pipeline(context)
         except Failure as failure:
+            if failure.lost_worker and self._workers.is_over:
+                raise DeviceError("interrupted: its evaluator was closed.") from None
             verdict.fail(failure)
             verdict.case = self._remember(task, failure)
         return verdict

@@ -294,3 +294,21 @@ def test_a_worker_finds_all_headers_even_where_nobody_compiled_before(
     relaxed = program.kernels[0].model_copy(update={"math_mode": "relaxed"})
     found = evaluate(task_of("softmax"), program.model_copy(update={"kernels": (relaxed,)}))
     assert found.is_correct, found.summary
+
+
+def test_an_evaluator_that_is_closed_meanwhile_gives_no_verdict_and_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Evaluator("simulator") as evaluator:
+        program = bases()["softmax"].program
+        assert evaluator.evaluate(task_of("softmax"), program).status is Status.CORRECT
+        run = Trial.run
+
+        def closing(trial: Trial, reference: Reference, **how: object) -> RunResult:
+            evaluator.close()
+            return run(trial, reference, **how)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Trial, "run", closing)
+        with pytest.raises(DeviceError, match="its evaluator was closed"):
+            evaluator.evaluate(task_of("softmax"), program)
+        assert not evaluator.processes

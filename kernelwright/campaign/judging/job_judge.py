@@ -84,7 +84,7 @@ class EvaluatorJobJudge:
 
     def start_again(self) -> None:
         """End the worker; the next job starts another."""
-        self._evaluator.close()
+        self._evaluator.renew()
 
     def close(self) -> None:
         """End the worker for good."""

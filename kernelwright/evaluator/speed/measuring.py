@@ -29,6 +29,13 @@ class SetUp:
 
 
 @dataclass(frozen=True)
+class CompileBaselines:
+    """Have MLX compile what it computes a graph with; what it cannot compute is left out."""
+
+    graph: Graph
+
+
+@dataclass(frozen=True)
 class MeasureBandwidth:
     """Time a copy in the laboratory; the reply's header holds its `bytes_per_s`."""
 
@@ -76,6 +83,14 @@ def set_up(
         except NoBaselineError as e:
             return None, Reply({"problem": str(e)})
     return laboratory, Reply({})
+
+
+def compile_baselines(request: CompileBaselines) -> Reply:
+    """Run every baseline once, on zeros."""
+    from kernelwright.evaluator.speed.mlx_laboratory import run_baselines
+
+    run_baselines(request.graph)
+    return Reply({})
 
 
 def measure(laboratory: Laboratory, request: Measure) -> Reply:

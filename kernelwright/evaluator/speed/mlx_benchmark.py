@@ -95,6 +95,10 @@ class MlxArm:
         """Return what the last launch on a slot's inputs left."""
         return tuple(to_numpy(array) for array in self._last[slot])
 
+    def forget(self) -> None:
+        """Drop what launches left."""
+        self._last.clear()
+
 
 @dataclass
 class MlxLaboratory:
@@ -118,6 +122,7 @@ class MlxLaboratory:
         """Fill the slots and compile the bench's own kernels, so that nothing is left but time."""
         self._reader()
         _ = self.session
+        mx.clear_cache()
 
     @property
     def session(self) -> Session:
@@ -128,8 +133,14 @@ class MlxLaboratory:
         return self._session
 
     def measure(self, order: Order) -> Measurements:
-        """Carry out an order."""
-        return self.session.measure(order)
+        """Carry out an order; what it took of the device's memory is free for others then."""
+        measured = self.session.measure(order)
+        bench = self.session.bench
+        for arm in (bench.candidate, *bench.baselines, bench.canary, bench.empty):
+            if isinstance(arm, MlxArm):
+                arm.forget()
+        mx.clear_cache()
+        return measured
 
     def bytes_per_s(self) -> float:
         """Measure what a large copy or a large sum moves, whichever is more."""

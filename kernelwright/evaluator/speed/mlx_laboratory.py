@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 import mlx.core as mx
+import numpy as np
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.speed.baseline import Function, baselines_of
 from kernelwright.evaluator.speed.measuring import SetUp
 from kernelwright.evaluator.speed.mlx_benchmark import MlxLaboratory
+from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.array import to_mlx
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.executable import Device, Executable
@@ -29,8 +31,7 @@ def mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> Ml
     """
     if not isinstance(executable, MlxExecutable):
         raise DeviceError(f"the {device.info.name} device measures no time.")
-    if mx.metal.is_available() or mx.cuda.is_available():
-        mx.set_default_device(mx.gpu)
+    _use_gpu()
     slots = request.inputs
     example = [to_mlx(array) for array in slots[0]]
     # As people use it: recorded once, like the compiled baseline.
@@ -57,6 +58,25 @@ def mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> Ml
     )
     laboratory.make_ready()
     return laboratory
+
+
+def run_baselines(graph: Graph) -> None:
+    """Run on zeros, once, all that MLX has for a graph.
+
+    Raises:
+        DeviceError: it has nothing.
+    """
+    _use_gpu()
+    types = graph.input_types
+    try:
+        _that_run(baselines_of(graph), [to_mlx(np.zeros(t.shape, t.dtype.numpy)) for t in types])
+    except NoBaselineError as e:
+        raise DeviceError(f"MLX cannot compute this here: {e}") from e
+
+
+def _use_gpu() -> None:
+    if mx.metal.is_available() or mx.cuda.is_available():
+        mx.set_default_device(mx.gpu)
 
 
 def _that_run(

@@ -15,6 +15,8 @@ class Compilation(PipelineStage):
     def run(self, context: Context) -> str:
         """Refuse also a program that no case could tell from a trivial one."""
         context.trial = context.workers.trial(context.program)
+        if context.wants(Stage.TIMING):
+            context.workers.compile_baselines(context.task.graph)
         context.suite = context.cases.visible(context.task, context.submitted)
         context.trial.compile(context.task.graph)
         if context.info.measures_time:

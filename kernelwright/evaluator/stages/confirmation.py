@@ -32,6 +32,7 @@ class Confirmation(PipelineStage):
 def _win_again(context: Context, trial: Trial) -> None:
     track = Track(context.config, context.info, context.tried)
     cases = context.cases.confirming_timing(context.task)
+    context.workers.lend_baselines(context.task.graph, trial)
     outcome = race_quietly(trial, cases, track.confirm, _WHAT)
     context.verdict.publish(outcome.race, outcome.bytes_per_s)
     if not outcome.race.is_faster:

@@ -37,6 +37,7 @@ def _measure(context: Context) -> str:
     verdict = context.verdict
     track = Track(context.config, context.info, context.tried)
     cases = context.cases.timing(context.task)
+    context.workers.lend_baselines(context.task.graph, context.trial)
     race = track.prove if context.wants(Stage.CONFIRMATION) else track.screen
     outcome = race(context.trial, cases)
     if isinstance(outcome, str):

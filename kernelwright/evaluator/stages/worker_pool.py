@@ -5,10 +5,12 @@ from contextlib import suppress
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.stages.trial import Trial, Turn, at_once
+from kernelwright.evaluator.worker.mlx_kernels import MlxKernels
 from kernelwright.evaluator.worker.process import Worker
 from kernelwright.evaluator.worker.service import CheckText
 from kernelwright.evaluator.worker.start import open_worker, ready_cache, renew
 from kernelwright.evaluator.worker.wire import Reply
+from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.executable import Device
 from kernelwright.metal.kernel import MathMode, Program
@@ -32,9 +34,20 @@ class WorkerPool:
         self._primed: set[MathMode] = set()
         self._unused: Worker | None = None
         """The worker, while it has read texts and run nothing."""
+        self._mlx_kernels: MlxKernels | None = None
+        """Where MLX compiles on the device what programs are timed beside."""
+        self.is_over = False
+        """True once its workers were ended for good."""
+
+    def end(self) -> None:
+        """End the workers for good: whatever runs in one comes to nothing."""
+        self.is_over = True
+        if self._mlx_kernels is not None:
+            self._mlx_kernels.close()
+        self.close()
 
     def close(self) -> None:
-        """End the workers, from any thread, even in the middle of an evaluation."""
+        """End the workers, from any thread; others take their place where they are asked for."""
         workers = (self._worker, self._simulator)
         self._worker = self._simulator = None
         for worker in workers:
@@ -93,6 +106,18 @@ class WorkerPool:
         self._simulator = simulator
         return Trial(simulator, trial.program, self.config)
 
+    def compile_baselines(self, graph: Graph) -> None:
+        """Begin what MLX needs long for, before a program is timed beside it."""
+        if self.info.name == "cuda" and isinstance(self._device, str):
+            if self._mlx_kernels is None:
+                self._mlx_kernels = MlxKernels(self._open_worker, self.info)
+            self._mlx_kernels.start(graph)
+
+    def lend_baselines(self, graph: Graph, trial: Trial) -> None:
+        """Let MLX find in a trial's worker what was compiled; wait for it."""
+        if self._mlx_kernels is not None:
+            self._mlx_kernels.lend(graph, trial.worker)
+
     def free_device(self) -> None:
         """Leave nothing on a device that measures which is still to be freed."""
         worker = self._worker
@@ -119,7 +144,10 @@ class WorkerPool:
     def _ready_worker(self) -> Worker:
         if self._worker is not None and self._worker.is_alive:
             return self._worker
-        self._worker, self._info = open_worker(
-            self._device, self.config.memory_bytes, self.config.threadgroup_bytes
-        )
+        self._worker, self._info = self._open_worker()
         return self._worker
+
+    def _open_worker(self) -> tuple[Worker, DeviceInfo]:
+        if self.is_over:
+            raise DeviceError("interrupted: its evaluator was closed.")
+        return open_worker(self._device, self.config.memory_bytes, self.config.threadgroup_bytes)

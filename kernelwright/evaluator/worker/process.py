@@ -129,7 +129,13 @@ class Worker:
         kept = {name: given[name] for name in wanted if name in given}
         scratch = str(self._scratch / "tmp")
         own = {"HOME": scratch, "TMPDIR": scratch, VARIABLE: str(shared_cache())}
+        own["MLX_PTX_CACHE_DIR"] = str(self.mlx_folder)
         return {**kept, **own, "OPENBLAS_NUM_THREADS": "1"}
+
+    @property
+    def mlx_folder(self) -> Path:
+        """Return where MLX looks for kernels that it has compiled, and keeps them."""
+        return self._scratch / "tmp" / "mlx"
 
     def call(self, request: object, timeout_s: float) -> Reply:
         """Send a request and wait for its reply.

@@ -1,5 +1,6 @@
 """The service inside a candidate's worker: open a device, compile, run, time."""
 
+import re
 import resource
 import time
 import traceback
@@ -9,15 +10,18 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import cast
 
+import mlx.core as mx
 import numpy as np
 
 from kernelwright.errors import DeviceError, InputError, KernelwrightError
 from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.speed.measuring import (
+    CompileBaselines,
     Measure,
     MeasureBandwidth,
     SetUp,
     Workbench,
+    compile_baselines,
     measure,
     set_up,
 )
@@ -43,6 +47,8 @@ from kernelwright.metal.diagnostic import CompileError, LaunchError
 from kernelwright.metal.kernel import BoundProgram, Kernel, MathMode, Program, Tensor
 
 _CPU_ALLOWANCE_S = 900
+_OUT_OF_MEMORY = re.compile("out of memory|OutOfMemory|insufficient memory", re.IGNORECASE)
+"""In CUDA's and Metal's words."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,7 @@ Request = (
     | CompileAhead
     | Run
     | RunParts
+    | CompileBaselines
     | SetUp
     | MeasureBandwidth
     | Measure
@@ -163,6 +170,9 @@ class CandidateService:
             diagnostics = [d.model_dump(mode="json") for d in e.diagnostics]
             return Reply({"failure": "compile", "message": str(e), "diagnostics": diagnostics})
         except LaunchError as e:
+            if _OUT_OF_MEMORY.search(str(e)):
+                # What a candidate takes was counted before it ran: others have the rest.
+                return Reply({"failure": "device", "message": f"its memory is used up: {e}"})
             # A fault leaves a GPU's context unusable, and the next candidate is not to blame.
             is_spoilt = self._device is not None and self._device.info.measures_time
             return Reply({"failure": "launch", "message": str(e), "is_spoilt": is_spoilt})
@@ -199,6 +209,8 @@ class CandidateService:
         if isinstance(request, CompileAhead):
             self._compile_ahead(self._device, request.programs)
             return Reply({})
+        if isinstance(request, CompileBaselines):
+            return compile_baselines(request)
         if isinstance(request, SetUp):
             # The last one's arrays go first, for two rotations may not fit.
             self._laboratory = None
@@ -221,6 +233,8 @@ class CandidateService:
         self._refused.clear()
         self._laboratory = None
         self._inputs = ()
+        if self._device is not None and self._device.info.measures_time:
+            mx.clear_cache()
 
     def _compile(self, device: Device, request: Compile) -> None:
         if request.key in self._refused:

@@ -16,7 +16,7 @@ from kernelwright.evaluator.worker.service import (
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.executable import Executable
 from kernelwright.metal.device.simulator.device import SimulatorDevice
-from kernelwright.metal.diagnostic import CompileError, Diagnostic
+from kernelwright.metal.diagnostic import CompileError, Diagnostic, LaunchError
 from kernelwright.metal.kernel import BoundProgram
 
 PROGRAM = bases()["layer_norm"].program.bind(task_of("layer_norm").graph.input_types)
@@ -50,6 +50,22 @@ def test_programs_compile_at_once_and_fail_when_they_are_asked_for() -> None:
     service.answer(Forget())
     assert not service.answer(CompileAhead((good, bad))).failure
     assert len(device.compiled) == 4, "the next candidate finds nothing of the last one's"
+
+
+class Full(SlowCompiler):
+    """Has no memory left for a kernel."""
+
+    def compile(self, program: BoundProgram, *, sanitize: bool = False) -> Executable:
+        """Say what CUDA says."""
+        raise LaunchError("kernel k did not run: cudaMallocAsync(&data, size, s): out of memory")
+
+
+def test_a_device_whose_memory_others_hold_is_no_fault_of_a_candidate() -> None:
+    service = CandidateService()
+    service.answer(Open(Full()))
+    found = service.answer(Compile("good", PROGRAM))
+    assert found.failure == "device"
+    assert "memory is used up" in str(found.header["message"])
 
 
 def test_a_worker_imports_neither_the_drawing_of_inputs_nor_the_oracle() -> None:

@@ -1,0 +1,109 @@
+"""What MLX compiles for its own graphs on CUDA, kept on this machine for every worker.
+
+MLX takes seconds to compile what `mx.compile` joins, and looks into a folder before it does. That
+of a candidate's worker is its own, which it may spoil: it is lent the kernels that a worker which
+never saw a candidate has made MLX compile.
+"""
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+from kernelwright.errors import DeviceError
+from kernelwright.evaluator.speed.measuring import CompileBaselines
+from kernelwright.evaluator.worker.cache import shared_cache
+from kernelwright.evaluator.worker.process import Worker, WorkerLost
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.device.base import DeviceInfo
+
+_TIMEOUT_S = 300.0
+OpenWorker = Callable[[], tuple[Worker, DeviceInfo]]
+"""Starts a worker that runs no candidate, with the device open."""
+
+
+class MlxKernels:
+    """MLX's kernels for the graphs of one device's tasks."""
+
+    def __init__(self, open_worker: OpenWorker, info: DeviceInfo) -> None:
+        """Keep apart what another MLX or another chip would compile."""
+        self._open = open_worker
+        name = re.sub(r"\W+", "-", f"{version('mlx')} {info.chip}")
+        self._folder = shared_cache() / "mlx-kernels" / name
+        self._threads = ThreadPoolExecutor(1)
+        self._asked: dict[str, Future[None]] = {}
+        self._worker: Worker | None = None
+
+    def start(self, graph: Graph) -> None:
+        """Begin to compile what a task will be timed beside, once on this machine."""
+        if graph.fingerprint not in self._asked:
+            made = self._threads.submit(self._make, graph)
+            self._asked[graph.fingerprint] = made
+
+    def lend(self, graph: Graph, worker: Worker) -> None:
+        """Let a worker find the kernels of a graph that were begun; without them MLX compiles."""
+        if graph.fingerprint in self._asked:
+            self._asked[graph.fingerprint].result()
+        listing = self._listing(graph)
+        if not listing.is_file():
+            return
+        for name in json.loads(listing.read_text()):
+            place = worker.mlx_folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                # The worker may not write to where this leads.
+                place.symlink_to(self._folder / "kernels" / name)
+
+    def close(self) -> None:
+        """Stop what compiles."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if (worker := self._worker) is not None:
+            worker.close()
+
+    def _listing(self, graph: Graph) -> Path:
+        return self._folder / f"{graph.fingerprint}.json"
+
+    def _make(self, graph: Graph) -> None:
+        """Compile, unless another process has; one at a time does for each graph."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        listing = self._listing(graph)
+        with listing.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if listing.is_file():
+                return
+            # What does not compile here will not compile in a trial either, and is told there.
+            with suppress(WorkerLost, DeviceError):
+                self._compile(graph, listing)
+
+    def _compile(self, graph: Graph, listing: Path) -> None:
+        self._worker, _ = self._open()
+        try:
+            reply = self._worker.call(CompileBaselines(graph), _TIMEOUT_S)
+            if not reply.failure:
+                names = self._keep(self._worker.mlx_folder)
+                _write_at_once(listing, json.dumps(names).encode())
+        finally:
+            self._worker.close()
+            self._worker = None
+
+    def _keep(self, made: Path) -> list[str]:
+        """Copy a worker's kernels; return their names, parts of a path."""
+        names = sorted(str(p.relative_to(made)) for p in made.rglob("*") if p.is_file())
+        for name in names:
+            place = self._folder / "kernels" / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not place.exists():
+                _write_at_once(place, (made / name).read_bytes())
+        return names
+
+
+def _write_at_once(place: Path, content: bytes) -> None:
+    """Write a file that nobody sees half of."""
+    young = place.with_name(f".{place.name[-100:]}.{os.getpid()}")
+    young.write_bytes(content)
+    young.replace(place)
