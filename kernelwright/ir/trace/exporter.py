@@ -102,15 +102,18 @@ class Trace:
 
     @property
     def made_without_inputs(self) -> frozenset[TensorType]:
-        """The types of what operations make of constants alone."""
-        dependent = set(self.inputs)
-        apart: set[TensorType] = set()
+        """The types of what operations make of constants alone.
+
+        A constant's broadcast is left out, such as of the 0.5 in `x * 0.5`: whoever made it, it
+        has the constant's values.
+        """
+        dependent, apart = set(self.inputs), set[ValueId]()
         for node in self.nodes:
-            if dependent.isdisjoint(node.inputs):
-                apart.update(self.types[v] for v in node.outputs)
-            else:
+            if not dependent.isdisjoint(node.inputs):
                 dependent.update(node.outputs)
-        return frozenset(apart)
+            elif node.op != "broadcast" or not apart.isdisjoint(node.inputs):
+                apart.update(node.outputs)
+        return frozenset(self.types[v] for v in apart)
 
     def graph(
         self, keywords: Sequence[str], names: Sequence[str], held: Mapping[str, mx.array]

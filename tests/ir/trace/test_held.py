@@ -36,7 +36,8 @@ class _Descriptor:
 class _Class(metaclass=_Meta):
     weight = _drawn()
     ones = mx.ones((8,))
-    broadcast = mx.broadcast_to(mx.array(2.0), (8,))
+    broadcast = mx.broadcast_to(mx.arange(8.0), (8, 8))
+    constant = mx.broadcast_to(mx.array(2.0), (8, 8))
     described = _Descriptor()
 
     @property
@@ -109,6 +110,17 @@ def test_a_held_array_that_is_returned_is_a_constant() -> None:
     held = deque([_drawn()])
     graph = capture_call(lambda x: (x + 1, held[0]), mx.zeros((8, 8))).graph
     assert [node.op for node in graph.nodes] == ["broadcast", "add"]
+
+
+def test_a_constants_broadcast_is_one_of_the_call_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    # To look for what is alive takes longer than to trace `x * 2.0`.
+    monkeypatch.setattr("kernelwright.ir.trace.held._live_arrays", pytest.fail)
+    of_a_call, held = (
+        capture_call(fn, mx.zeros((8, 8))).graph
+        for fn in (lambda x: x * 2.0, lambda x: x * _Class.constant)
+    )
+    assert [node.op for node in of_a_call.nodes] == ["broadcast", "multiply"]
+    assert held.to_json() == of_a_call.to_json()
 
 
 def test_what_a_call_makes_itself_stays_an_operation() -> None:
