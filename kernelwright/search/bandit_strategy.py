@@ -33,6 +33,7 @@ from kernelwright.search.play import (
     Play,
     Taken,
     best_value,
+    credited_from,
     fastest,
     slowness_of,
     take,
@@ -376,15 +377,17 @@ class BanditStrategy:
             play.taken.remove(taken)
             found = [judged[p.program.id] for p in taken.batch if p.program.id in judged]
             self._learn(found, search)
+            before = credited_from(play, taken)
             after = min((r.value for a in found if (r := rank_of(a.evaluation))), default=None)
+            play.reached = min((v for v in (before, after) if v is not None), default=None)
             move = self._answered(taken)
             if move != taken.move:
                 # Who was asked first refused, or was away: the step is not its own.
                 play.bandit.credit(taken.move, gain=0.0, dollars=0.0, seconds=1.0)
             credited = play.bandit.credit(
                 move,
-                gain=gain_of(taken.before, after),
-                lead=lead_of(found) if taken.before is None else 0.0,
+                gain=gain_of(before, after),
+                lead=lead_of(found) if before is None else 0.0,
                 dollars=taken.spent.dollars,
                 seconds=sum(a.evaluation.duration_s for a in found) + taken.spent.seconds,
             )

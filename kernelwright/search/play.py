@@ -40,6 +40,8 @@ class Play:
     thinking: Future[Batch] | None = None
     before: float | None = None
     taken: list[Taken] = field(default_factory=list)
+    reached: float | None = None
+    """The best rank that a step was credited with."""
     dry: set[Move] = field(default_factory=set)
     """Moves that had nothing to offer since the last verdicts."""
     over: str = ""
@@ -79,6 +81,15 @@ def written(play: Play, write: Callable[[], Sequence[Proposal]]) -> Batch:
             raise
         play.fault = f"templates cannot go on: {described(e)}"
         return []
+
+
+def credited_from(play: Play, taken: Taken) -> float | None:
+    """Return the rank that a step's programs have to beat; None where no program was right.
+
+    Steps that were judged side by side began from the same one: what the first of them reached is
+    no gain of the next.
+    """
+    return min((v for v in (taken.before, play.reached) if v is not None), default=None)
 
 
 def best_value(search: TaskSearch) -> float | None:

@@ -1,5 +1,6 @@
 """The search goes on when models are silent, and says why when it ends."""
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.coder import Conclusion
 from kernelwright.agents.roles.text.coder_prompt import NEW_IDEA, Start
 from kernelwright.errors import BudgetError, ModelError, UnsupportedError
-from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.evaluation import Evaluation, Speedup, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
@@ -379,7 +380,9 @@ def test_without_an_archive_nobody_goes_on_from_the_incumbent() -> None:
     assert incumbent not in search.proposals()
 
 
-def play_out(strategy: BanditStrategy, search: TaskSearch) -> int:
+def play_out(
+    strategy: BanditStrategy, search: TaskSearch, evaluation: Evaluation = SLOW
+) -> int:
     """Find every proposal right and slow, to the end; return how many there were."""
     while True:
         search.advance()
@@ -396,7 +399,7 @@ def play_out(strategy: BanditStrategy, search: TaskSearch) -> int:
             for proposal in batch:
                 search.judged(
                     proposal.program.id,
-                    SLOW.model_copy(update={"program": proposal.program.id}),
+                    evaluation.model_copy(update={"program": proposal.program.id}),
                     reused=False,
                 )
 
@@ -461,3 +464,15 @@ def test_what_is_told_after_a_models_program_was_tuned_is_no_tuning() -> None:
     judge_as(strategy, TaskSearch(TASK, "affine"), SLOW)
     assert memory.steps[-2].step is Step.TUNE
     assert [(step.step, step.model) for step in memory.steps if not step.tries] == [(Step.IDEA, "")]
+
+
+def test_schedules_that_are_judged_side_by_side_share_one_lead_over_mlx() -> None:
+    memory, templates = Remembering(), Templates()
+    told = Speedup(baseline="eager", kind="predicted", ratio=2.0)
+    spec = SearchSpec(candidates_per_task=4)
+    team = Team(templates, templates, templates)
+    strategy = BanditStrategy(team, Asked([]), DEVICE, spec, learner=memory)
+    search = TaskSearch(TASK, "double", lag=2)
+    play_out(strategy, search, SLOW.model_copy(update={"speedups": (told,)}))
+    assert len([step for step in memory.steps if step.step is Step.TUNE]) > 1
+    assert sum(step.lead + step.gain for step in memory.steps) == pytest.approx(math.log(2.0))
