@@ -380,9 +380,7 @@ def test_without_an_archive_nobody_goes_on_from_the_incumbent() -> None:
     assert incumbent not in search.proposals()
 
 
-def play_out(
-    strategy: BanditStrategy, search: TaskSearch, evaluation: Evaluation = SLOW
-) -> int:
+def play_out(strategy: BanditStrategy, search: TaskSearch, evaluation: Evaluation = SLOW) -> int:
     """Find every proposal right and slow, to the end; return how many there were."""
     while True:
         search.advance()
