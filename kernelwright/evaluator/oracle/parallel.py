@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -95,6 +95,11 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
         return [work(item) for item in items]
     with one_blas_thread():
         return list(_pool("items").map(work, items))
+
+
+def begin(work: Callable[[], Result]) -> Future[Result]:
+    """Do something beside what this thread goes on with, such as waiting for a device."""
+    return _pool("beside").submit(work)
 
 
 @contextmanager

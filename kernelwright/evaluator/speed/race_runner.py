@@ -64,6 +64,7 @@ class Track:
         screens: bool = False,
     ) -> Outcome | str:
         seed = int.from_bytes(cases.secret.encode()[:6], "little") + reverse
+        cases.work_out_ahead()
         laboratory = open_laboratory(trial, cases, seed)
         if isinstance(laboratory, str):
             return laboratory

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
 
 import mlx.core as mx
@@ -13,7 +14,7 @@ from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.structured import Structure, restructure
 from kernelwright.evaluator.oracle.bounded import strays
-from kernelwright.evaluator.oracle.parallel import side_by_side
+from kernelwright.evaluator.oracle.parallel import begin, side_by_side
 from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge
 from kernelwright.evaluator.speed.timing import slots_for
 from kernelwright.evaluator.task import Tolerance
@@ -25,6 +26,7 @@ _STRUCTURES = (
     *(Structure.SKEWED, Structure.NONE, Structure.EQUAL),
 )
 """By slot: what fills a cache by itself rotates over two, plain and sorted."""
+_FEW_SLOTS = 3
 _MOST_DRAWS = 8
 _REDRAWN = 1000
 """Between the attempts of a slot that is drawn again, more than there are slots."""
@@ -59,11 +61,7 @@ class TimingCases:
         """
         if not 0 <= slot < len(self.cases):
             return f"they are said to belong to slot {slot} of {len(self.cases)}"
-        with self._locks[slot]:
-            reference = self._references.get(slot)
-            if reference is None:
-                reference = calibrate(self.cases[slot], self.inputs[slot], self.tolerances)
-                self._references[slot] = reference
+        reference = self._reference(slot)
         if reference.dropped:
             return ""
         if len(outputs) != len(reference.expected_outputs):
@@ -72,6 +70,20 @@ class TimingCases:
             if not deviation.is_acceptable:
                 return f"output {place} {deviation.problem}"
         return ""
+
+    def work_out_ahead(self) -> None:
+        """Begin what is right in the slots of large arrays, which are few and all looked at."""
+        if len(self.cases) <= _FEW_SLOTS:
+            for slot in range(len(self.cases)):
+                begin(partial(self._reference, slot))
+
+    def _reference(self, slot: int) -> Reference:
+        with self._locks[slot]:
+            reference = self._references.get(slot)
+            if reference is None:
+                reference = calibrate(self.cases[slot], self.inputs[slot], self.tolerances)
+                self._references[slot] = reference
+            return reference
 
 
 def timing_cases(

@@ -19,6 +19,7 @@ from kernelwright.evaluator.inputs.suite import (
 )
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.inputs.suite_plan import HIDDEN_DISTRIBUTIONS
+from kernelwright.evaluator.oracle.parallel import begin
 from kernelwright.evaluator.speed.timing_cases import TimingCases, timing_cases
 from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.evaluator.task import Task
@@ -75,6 +76,21 @@ class CaseSource:
         return self.suites.get_or_build(
             (secret, task.fingerprint, *(g.fingerprint for g in graphs), *caught), build
         )
+
+    def draw_timing_ahead(self, task: Task) -> None:
+        """Begin what a program will be timed on, while the device does other things for it."""
+        begin(lambda: self.timing(task))
+
+    def draw_hidden_ahead(self, task: Task, program: Program) -> None:
+        """Begin what a program will be confirmed on, while it is timed."""
+
+        def draw() -> None:
+            self.hidden(task, program)
+            self.unseen_timing(task, program)
+            self.hidden(task, program, "confirmation")
+            self.confirming_timing(task)
+
+        begin(draw)
 
     def timing(self, task: Task) -> TimingCases:
         """Return what every candidate of a task is timed on."""

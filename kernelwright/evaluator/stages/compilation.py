@@ -15,8 +15,9 @@ class Compilation(PipelineStage):
     def run(self, context: Context) -> str:
         """Refuse also a program that no case could tell from a trivial one."""
         context.trial = context.workers.trial(context.program)
-        if context.wants(Stage.TIMING):
+        if context.wants(Stage.TIMING) and context.info.measures_time:
             context.workers.compile_baselines(context.task.graph)
+            context.cases.draw_timing_ahead(context.task)
         context.suite = context.cases.visible(context.task, context.submitted)
         context.trial.compile(context.task.graph)
         if context.info.measures_time:

@@ -37,6 +37,8 @@ def _measure(context: Context) -> str:
     verdict = context.verdict
     track = Track(context.config, context.info, context.tried)
     cases = context.cases.timing(context.task)
+    if context.wants(Stage.CONFIRMATION):
+        context.cases.draw_hidden_ahead(context.task, context.submitted)
     context.workers.lend_baselines(context.task.graph, context.trial)
     race = track.prove if context.wants(Stage.CONFIRMATION) else track.screen
     outcome = race(context.trial, cases)

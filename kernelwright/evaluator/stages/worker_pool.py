@@ -1,9 +1,11 @@
 """The workers of one evaluator: kept warm, emptied between candidates, replaced when lost."""
 
+from concurrent.futures import Future
 from contextlib import suppress
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.oracle.parallel import begin
 from kernelwright.evaluator.stages.trial import Trial, Turn, at_once
 from kernelwright.evaluator.worker.mlx_kernels import MlxKernels
 from kernelwright.evaluator.worker.process import Worker
@@ -31,7 +33,7 @@ class WorkerPool:
         """Sanitizes what is meant for a GPU; unused where the device is the simulator itself."""
         self._info: DeviceInfo | None = None
         self._turn = turn
-        self._primed: set[MathMode] = set()
+        self._primed: dict[tuple[MathMode, ...], Future[None]] = {}
         self._unused: Worker | None = None
         """The worker, while it has read texts and run nothing."""
         self._mlx_kernels: MlxKernels | None = None
@@ -81,7 +83,10 @@ class WorkerPool:
 
     def trial(self, program: Program) -> Trial:
         """Return where a program runs that nothing of an earlier candidate is left in."""
-        self._prime(program)
+        primed = self._prime(program)
+        if self.info.name not in _GPUS:
+            # A GPU's candidate meets the simulator later.
+            primed.result()
         return self._fresh_trial(program)
 
     def trial_in_a_new_process(self, program: Program) -> Trial:
@@ -98,6 +103,7 @@ class WorkerPool:
         """Return where the sanitizer runs: a candidate for a GPU goes to the simulator first."""
         if self.info.name not in _GPUS:
             return trial
+        self._prime(trial.program).result()
         simulator = self._simulator
         if simulator is None or not simulator.is_alive or not renew(simulator):
             # What exceeds Metal's limit there must do so here, and nothing else may.
@@ -134,12 +140,13 @@ class WorkerPool:
         self._unused = None
         return Trial(worker, program, self.config, self._turn)
 
-    def _prime(self, program: Program) -> None:
+    def _prime(self, program: Program) -> Future[None]:
         """Have the shared cache hold what the simulator compiles this program with."""
-        modes = {kernel.math_mode for kernel in program.kernels} - self._primed
-        if modes:
-            ready_cache(self.config.memory_bytes, sorted(modes))
-            self._primed |= modes
+        modes = tuple(sorted({kernel.math_mode for kernel in program.kernels}))
+        known = self._primed.get(modes)
+        if known is None or (known.done() and known.exception()):
+            self._primed[modes] = begin(lambda: ready_cache(self.config.memory_bytes, modes))
+        return self._primed[modes]
 
     def _ready_worker(self) -> Worker:
         if self._worker is not None and self._worker.is_alive:
