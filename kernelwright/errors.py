@@ -1,5 +1,7 @@
 """The errors that Kernelwright raises: one sentence each, saying what to do."""
 
+from collections.abc import Sequence
+
 
 class KernelwrightError(Exception):
     """Anything a person can act on; the command line prints it as one line and exits 1."""
@@ -43,3 +45,17 @@ class ModelError(KernelwrightError):
 
 class BudgetError(KernelwrightError):
     """A cap on money, tokens, time or evaluations would be exceeded."""
+
+
+def raise_all(faults: Sequence[InputError]) -> None:
+    """Raise one error that tells every fault; nothing where there is none.
+
+    Raises:
+        UsageError: the command alone is to blame.
+        InputError: something else is, too.
+    """
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        kind = UsageError if all(isinstance(e, UsageError) for e in faults) else InputError
+        raise kind(" ".join(dict.fromkeys(map(str, faults)))) from faults[0]

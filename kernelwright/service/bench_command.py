@@ -16,6 +16,7 @@ from kernelwright.service.option import (
     StoreOption,
     print_json,
 )
+from kernelwright.service.target_argument import existing_target
 from kernelwright.store import has_store
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def bench(
         str,
         typer.Argument(
             metavar="FILE.py[:function]",
+            callback=existing_target,
             help="What to time, as for search; catalog:NAME, or catalog:NAME:f16, too.",
             show_default=False,
         ),
@@ -90,7 +92,7 @@ def bench(
 
 
 def _place(subject: "Subject", target: str) -> str:
-    from kernelwright.campaign.spec.search_target import CATALOG
+    from kernelwright.campaign.spec.target_module import CATALOG
 
     return target if target.startswith(CATALOG) else subject.place
 

@@ -50,13 +50,11 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Say what a night would do and what it may cost; nothing runs."""
+    specs = _specs_of(file, store, wanted=wanted)
     from kernelwright.service.campaign_outlook import captured_of, describe
 
     with output_for_json(json):
-        checked = [
-            describe(spec, captured_of(spec, store))
-            for spec in _specs_of(file, store, wanted=wanted)
-        ]
+        checked = [describe(spec, captured_of(spec, store)) for spec in specs]
     if json:
         print_json(checked)
         return
@@ -143,7 +141,7 @@ def resume(
 
 def _specs_of(file: Path | None, url: str | None, *, wanted: bool) -> "tuple[CampaignSpec, ...]":
     """Return one search for each device, with the wanted calls named in each."""
-    from kernelwright.campaign.planning.wanted_calls import resolve_wanted
+    from kernelwright.campaign.planning.unserved_calls import resolve_wanted
     from kernelwright.campaign.spec.campaign_file import read_campaign_file, spec_of_wanted
     from kernelwright.store import KernelStore
 

@@ -11,6 +11,7 @@ from kernelwright.errors import UsageError
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.service.target_argument import existing_targets, is_function
 
 if TYPE_CHECKING:
     from kernelwright.service.exporting import Exported, ExportRequest
@@ -21,6 +22,7 @@ def export(
         list[str] | None,
         typer.Argument(
             metavar="FILE.py:FUNCTION|ID...",
+            callback=existing_targets,
             help="A function with all its kernels, or the first digits of a candidate's id; "
             "several ids for a package.",
             show_default=False,
@@ -56,17 +58,22 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write code that needs no Kernelwright, proven equal to the original, and VERIFICATION.md."""
-    from kernelwright.service.exporting import ExportRequest, export_campaign, export_targets
     from kernelwright.store import KernelStore
 
     if output is None:
         raise UsageError("expected a folder to write to; add -o, such as -o vendored/.")
     if not targets and campaign is None:
         raise UsageError("expected FILE.py:function, a candidate's id, or --campaign ID.")
-    request = ExportRequest(
-        folder=output, name=name, format_name=format_name, force=force, slower=slower
-    )
     with KernelStore(store, must_exist=True) as opened:
+        for target in targets or ():
+            # An id that is not there is told before MLX is loaded.
+            if not is_function(target):
+                opened.show(target)
+        from kernelwright.service.exporting import ExportRequest, export_campaign, export_targets
+
+        request = ExportRequest(
+            folder=output, name=name, format_name=format_name, force=force, slower=slower
+        )
         if campaign is not None:
             written = export_campaign(opened, campaign, request, _warn)
         else:

@@ -40,11 +40,6 @@ class FunctionTarget:
     """How people call it, such as `Ops.mish`."""
 
 
-def is_function(target: str) -> bool:
-    """Say whether a target names a function, and no candidate by its id."""
-    return not all(c in "0123456789abcdef" for c in target.lower())
-
-
 def function_targets(
     target: str, inputs: Sequence[str], store: KernelStore
 ) -> tuple[FunctionTarget, ...]:

@@ -25,10 +25,10 @@ from kernelwright.service.export_source import (
     campaign_places,
     campaign_tasks,
     function_targets,
-    is_function,
     lookup_in,
     tried_in,
 )
+from kernelwright.service.target_argument import is_function
 from kernelwright.service.user_output import shown_once
 from kernelwright.store import CandidateDetail, KernelStore
 

@@ -101,7 +101,7 @@ def _deep(
 
 def devices(json: JsonOption = False) -> None:
     """List the devices that candidates can run on."""
-    from kernelwright.campaign.execution.machine import find_devices
+    from kernelwright.campaign.execution.device_finding import find_devices
     from kernelwright.service.view.machine import print_devices
 
     found = find_devices()

@@ -16,6 +16,7 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.output_file import write_output
+from kernelwright.service.target_argument import existing_target
 from kernelwright.store import has_store
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def plan(
         str,
         typer.Argument(
             metavar="FILE.py[:function]",
+            callback=existing_target,
             help="What to plan; catalog:NAME, or catalog:NAME:f16, is a ready task.",
             show_default=False,
         ),

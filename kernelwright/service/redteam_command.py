@@ -20,6 +20,7 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
+from kernelwright.service.target_argument import existing_targets
 from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def redteam(
         list[str] | None,
         typer.Argument(
             metavar="[FILE.py[:function]]...",
+            callback=existing_targets,
             help="Whose kernels to attack from: functions, as search takes them; the store's "
             "champions where none is named.",
             show_default=False,

@@ -25,11 +25,11 @@ def run(
     store: StoreOption = None,
 ) -> None:
     """Run a Python program; every model that mlx-lm loads in it gets the store's kernels."""
-    from kernelwright.runtime.models.loading_hook import optimize_what_is_loaded
-
     # As Python does, so that a program imports what stands beside it.
     sys.path.insert(0, str(Path(program).parent.resolve()) if program.endswith(".py") else "")
     _check(program)
+    from kernelwright.runtime.models.loading_hook import optimize_what_is_loaded
+
     optimize_what_is_loaded(store, device)
     sys.argv = [program, *context.args]
     try:

@@ -30,6 +30,7 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
+from kernelwright.service.target_argument import existing_targets
 
 if TYPE_CHECKING:
     from kernelwright.campaign import Engine, Subject
@@ -44,6 +45,7 @@ def search(
         list[str],
         typer.Argument(
             metavar="FILE.py[:function]...",
+            callback=existing_targets,
             help="What to make faster: a file, package.module[:function], or catalog:NAME[:f16].",
         ),
     ],

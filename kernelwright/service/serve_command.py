@@ -93,7 +93,6 @@ def serve(
         raise InputError("--campaign says what --export writes; add --export night.html.")
     import uvicorn
 
-    from kernelwright.service.api.app import create_app
     from kernelwright.service.api.guard import Access, is_loopback
 
     if token:
@@ -109,6 +108,8 @@ def serve(
             print_json_line(served)
         else:
             _announce(served)
+        from kernelwright.service.api.app import create_app
+
         logging.getLogger("asyncio").addFilter(_is_news)
         config = uvicorn.Config(
             create_app(opened, access),

@@ -31,8 +31,7 @@ def stats(store: StoreOption = None, json: JsonOption = False) -> None:
 
 def wanted(store: StoreOption = None, limit: LimitOption = 50, json: JsonOption = False) -> None:
     """List the calls of optimized functions that no kernel serves yet."""
-    # Finding out what is best left to MLX takes the evaluator.
-    from kernelwright.campaign.planning.wanted_calls import still_wanted
+    from kernelwright.campaign.planning.unserved_calls import still_wanted
     from kernelwright.service.view.listing import print_wanted
     from kernelwright.store import KernelStore
 

@@ -19,6 +19,7 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.search_command import ending_in_order
+from kernelwright.service.target_argument import existing_model
 
 if TYPE_CHECKING:
     from kernelwright.campaign import SearchReport
@@ -35,6 +36,7 @@ def tune(
         str,
         typer.Argument(
             metavar="MODEL|FILE",
+            callback=existing_model,
             help="mlx-lm:REPO, a folder with weights, a config.json (random weights), "
             "file.py:model with example_inputs(), or a workload trace to search alone.",
         ),

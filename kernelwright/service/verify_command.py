@@ -20,6 +20,7 @@ from kernelwright.service.option import (
     ThreadgroupMemoryOption,
     print_json,
 )
+from kernelwright.service.target_argument import existing_target
 from kernelwright.service.view.verdict import print_verdict
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ def verify(
     task: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE.py[:function]", help="What it must compute.", show_default=False
+            metavar="FILE.py[:function]",
+            callback=existing_target,
+            help="What it must compute.",
+            show_default=False,
         ),
     ] = None,
     inputs: Annotated[
@@ -83,9 +87,6 @@ def verify(
     With --case only the named case runs, and what went in and came out at the failing place is
     printed. The exit status is 0 when it passes and 1 when it does not.
     """
-    from kernelwright.evaluator.evaluate import Evaluator
-    from kernelwright.evaluator.replay import keep_case, replay
-
     path = Path(program)
     if path.suffix in (".json", ".metal") or path.exists():
         chosen = _task_of(task, inputs or [], store)
@@ -94,6 +95,9 @@ def verify(
     else:
         candidate, known = _from_store(program, store)
         chosen = _task_of(task, inputs or [], store) if task else known
+    from kernelwright.evaluator.evaluate import Evaluator
+    from kernelwright.evaluator.replay import keep_case, replay
+
     config = EvaluatorConfig(through=through, threadgroup_bytes=threadgroup_memory)
     if case is not None:
         kept = _kept_case(case, chosen, store)

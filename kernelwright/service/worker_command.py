@@ -34,10 +34,14 @@ def worker(
     json: JsonOption = False,
 ) -> None:
     """Take jobs for this machine's chip from the queue until Ctrl-C; what runs then is finished."""
+    from kernelwright.campaign.fleet.job_queue import queue_address
+    from kernelwright.store import KernelStore, url_of
+
+    # A store without a queue is refused before what judges is imported.
+    queue_address(url_of(database))
     from kernelwright.campaign.fleet.worker import Worker
     from kernelwright.campaign.judging.judges import job_judges_on
     from kernelwright.metal.device.registry import default_device
-    from kernelwright.store import KernelStore
 
     if gpu is not None:
         if device not in (None, "cuda"):

@@ -5,22 +5,18 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, get_args
+from typing import Literal
 
-import mlx.core as mx
-
-from kernelwright import evaluator
 from kernelwright.agents.providers.key import find_key, variable_of
+from kernelwright.campaign.execution.device_finding import DeviceFinding, find_devices
 from kernelwright.errors import KernelwrightError
 from kernelwright.extra import (
     UPGRADE,
-    MissingExtraError,
     install_command,
     missing_by_extra,
     missing_extra,
     missing_modules,
 )
-from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.plural import counted
 from kernelwright.settings import DEFAULT, origins
@@ -37,14 +33,6 @@ _EXTRAS = {
     "fleet": "shares work among machines",
     "report": "draws plots",
 }
-_REMEDIES: dict[DeviceName, str] = {
-    "simulator": "reinstall Kernelwright's dependencies: pip install --force-reinstall ziglang",
-    "metal": "needs a Mac with Apple silicon; the simulator stands in until then",
-    "cuda": "needs Linux, an NVIDIA GPU and: pip install 'mlx[cuda13]'",
-}
-
-
-_ABSENT = "MLX sees no such GPU on this machine"
 
 
 class Finding(Record):
@@ -57,20 +45,6 @@ class Finding(Record):
     remedy: str = ""
     is_needed: bool = False
     """False for what Kernelwright does without."""
-
-
-class DeviceFinding(Record):
-    """A device of this machine, or the reason why there is none."""
-
-    name: DeviceName
-    info: DeviceInfo | None
-    reason: str = ""
-    remedy: str = ""
-
-
-def find_devices() -> tuple[DeviceFinding, ...]:
-    """Open every device once in a worker, as a search would."""
-    return tuple(_find_device(name) for name in get_args(DeviceName))
 
 
 def examine(store_url: str | None = None) -> Iterator[Finding]:
@@ -92,25 +66,6 @@ def _settings() -> Iterator[Finding]:
             words = ", ".join(value) if isinstance(value, tuple) else str(value)
             detail = f"{words}, from {origin.source}"
             yield Finding(kind="setting", name=origin.name, works=True, detail=detail)
-
-
-def _find_device(name: DeviceName) -> DeviceFinding:
-    if not _has_gpu(name):
-        return DeviceFinding(name=name, info=None, reason=_ABSENT, remedy=_REMEDIES[name])
-    try:
-        with evaluator.Evaluator(name) as opened:
-            return DeviceFinding(name=name, info=opened.info)
-    except MissingExtraError as e:
-        return DeviceFinding(name=name, info=None, reason="lacks a package", remedy=str(e))
-    except KernelwrightError as e:
-        return DeviceFinding(name=name, info=None, reason=str(e), remedy=_REMEDIES[name])
-
-
-def _has_gpu(name: DeviceName) -> bool:
-    """Say whether MLX has a device's GPU here; without it no package is of any use."""
-    if name == "metal":
-        return bool(mx.metal.is_available())
-    return name != "cuda" or bool(mx.cuda.is_available())
 
 
 def _device(found: DeviceFinding) -> Finding:

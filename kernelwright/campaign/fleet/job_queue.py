@@ -21,7 +21,7 @@ def queue_app(url: str) -> "App":
     Raises:
         InputError: the store is no PostgreSQL, or Procrastinate is not installed.
     """
-    address = _address(url)
+    address = queue_address(url)
     try:
         from procrastinate import App, PsycopgConnector
     except ImportError as e:
@@ -38,7 +38,7 @@ def prepare_queue(url: str) -> None:
         InputError: the store is no PostgreSQL, or Procrastinate is not installed.
         StoreError: the database refuses it.
     """
-    address = _address(url)
+    address = queue_address(url)
     queue_app(url)
     import psycopg
     from procrastinate.schema import SchemaManager
@@ -54,7 +54,12 @@ def prepare_queue(url: str) -> None:
         raise StoreError(f"the fleet's queue cannot be made: {said}") from e
 
 
-def _address(url: str) -> str:
+def queue_address(url: str) -> str:
+    """Return where libpq finds a store's database.
+
+    Raises:
+        InputError: the store is no PostgreSQL.
+    """
     address = libpq_url(url)
     if address is None:
         raise InputError(

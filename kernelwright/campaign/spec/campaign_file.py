@@ -9,55 +9,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.agents.budget import Caps
-from kernelwright.campaign.spec.campaign_spec import (
-    WANTED,
-    CampaignFunction,
-    CampaignSpec,
-    CampaignWanted,
-)
+from kernelwright.campaign.spec.campaign_spec import CampaignSpec, CampaignWanted
 from kernelwright.campaign.spec.campaign_table import CampaignFile, CampaignOptions
-from kernelwright.campaign.spec.search_target import Subject, load_subjects, raise_all
 from kernelwright.campaign.spec.toml_line import line_of
-from kernelwright.errors import InputError, KernelwrightError, UsageError
+from kernelwright.errors import InputError
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.search.spec import TeamSpec
 from kernelwright.validation import reason_of
 
 _SECONDS_PER_HOUR = 3600.0
-
-
-def load_functions(spec: CampaignSpec) -> dict[CampaignFunction, tuple[Subject, ...]]:
-    """Load every function of a search but the wanted calls, which are in the store.
-
-    Raises:
-        InputError: some are not there; says which, and where the file asks for each.
-    """
-    found = {}
-    faults: list[InputError] = []
-    for number, function in enumerate(spec.functions):
-        if function.target.startswith(WANTED):
-            continue
-        try:
-            found[function] = load_subjects(
-                function.target, function.inputs, folder=Path(spec.folder)
-            )
-        except KernelwrightError as e:
-            misuse = UsageError if isinstance(e, UsageError) else InputError
-            faults.append(misuse(f"{_place(spec, number, function)}{e}"))
-    raise_all(faults)
-    return found
-
-
-def _place(spec: CampaignSpec, number: int, function: CampaignFunction) -> str:
-    """Return the file and the line that ask for a function, as long as they do."""
-    try:
-        text = _text_of(Path(spec.file)) if spec.file else ""
-        line = line_of(text, ("functions", number, "target"))
-    except (OSError, UnicodeDecodeError):
-        return ""
-    if line is None or function.target not in text.splitlines()[line - 1]:
-        return ""
-    return f"{spec.file}, line {line}: "
 
 
 def template(path: Path = Path("nightly.toml")) -> str:

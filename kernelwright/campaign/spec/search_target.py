@@ -18,16 +18,15 @@ from kernelwright.campaign.spec.input_nest import (
 )
 from kernelwright.campaign.spec.input_text import is_type, read_inputs, read_type, written
 from kernelwright.campaign.spec.input_value import decorated_calls, parameters_of
-from kernelwright.campaign.spec.target_module import open_target, package_of
+from kernelwright.campaign.spec.target_module import CATALOG, open_target, package_of
 from kernelwright.campaign.spec.target_name import methods_of_objects, resolved
-from kernelwright.errors import InputError, UsageError
+from kernelwright.errors import InputError, UsageError, raise_all
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
 
 Function = Callable[..., object]
 Each = TypeVar("Each")
 EXAMPLE_INPUTS = "example_inputs"
-CATALOG = "catalog:"
 CATALOG_DTYPE = "bf16"
 _TYPE = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
 _HOW = (
@@ -130,20 +129,6 @@ def load_each(targets: Iterable[Each], load: Callable[[Each], Sequence[Subject]]
             faults.append(e)
     raise_all(faults)
     return found
-
-
-def raise_all(faults: Sequence[InputError]) -> None:
-    """Raise one error that tells every fault; nothing where there is none.
-
-    Raises:
-        UsageError: the command alone is to blame.
-        InputError: something else is, too.
-    """
-    if len(faults) == 1:
-        raise faults[0]
-    if faults:
-        kind = UsageError if all(isinstance(e, UsageError) for e in faults) else InputError
-        raise kind(" ".join(dict.fromkeys(map(str, faults)))) from faults[0]
 
 
 def parse_input(text: str) -> tuple[str | None, TensorType]:

@@ -14,6 +14,8 @@ from types import ModuleType
 from kernelwright.campaign.spec.input_nest import SUBJECT
 from kernelwright.errors import InputError, KernelwrightError
 
+CATALOG = "catalog:"
+"""Begins a target that is one of the ready tasks."""
 _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<function>[\w.]+))?")
 _ITEM = re.compile(r"""\[(?:(\d+)|'([\w ]+)'|"([\w ]+)")\]""")
 
@@ -27,9 +29,7 @@ def open_target(
     `table.warm`. A file of which one of the modules `loaded` was made is not read again.
     """
     target = _ITEM.sub(r".\1\2\3", target)
-    named = _MODULE.fullmatch(target)
-    is_path = named is None or named["module"].endswith(".py") or (folder / target).exists()
-    if named is not None and not is_path:
+    if (named := _module_in(target, folder)) is not None:
         place = Path(named["module"])
         return _import_module(named["module"], place, folder), place, named["function"]
     path, name = _split(target, folder)
@@ -41,6 +41,25 @@ def open_target(
     except _NeedsPackageError as e:
         place = Path(e.package.module)
         return _import_module(e.package.module, place, e.package.folder), place, name
+
+
+def check_file(target: str) -> None:
+    """Refuse a target whose file is not there, before all is imported that would read it.
+
+    Raises:
+        InputError: the target names a file, and there is none, or it is no Python.
+    """
+    target = _ITEM.sub(r".\1\2\3", target)
+    if not target.startswith(CATALOG) and _module_in(target, Path()) is None:
+        _split(target, Path())
+
+
+def _module_in(target: str, folder: Path) -> re.Match[str] | None:
+    """Return the parts of a module's name; None where a target names a file."""
+    named = _MODULE.fullmatch(target)
+    if named is None or named["module"].endswith(".py") or (folder / target).exists():
+        return None
+    return named
 
 
 def _split(target: str, folder: Path) -> tuple[Path, str | None]:

@@ -11,7 +11,8 @@ from rich.text import Text
 from kernelwright.campaign import Captured, Subject, capture_subjects
 from kernelwright.campaign.execution.power_monitor import power_monitor_here, staying_awake
 from kernelwright.campaign.execution.retry_policy import DeviceCare
-from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined, resolve_wanted
+from kernelwright.campaign.planning.unserved_calls import resolve_wanted
+from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined
 from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.spec.campaign_file import read_campaign_file, spec_of
 from kernelwright.campaign.spec.campaign_spec import WANTED, CampaignFunction, CampaignSpec

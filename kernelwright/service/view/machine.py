@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.execution.machine import DeviceFinding, Finding
 from kernelwright.service.view.figure import in_bytes
+
+if TYPE_CHECKING:
+    from kernelwright.campaign.execution.device_finding import DeviceFinding
+    from kernelwright.campaign.execution.machine import Finding
 
 _TITLES = {
     "device": "devices",
@@ -20,7 +24,7 @@ _TITLES = {
 }
 
 
-def print_findings(console: Console, findings: Sequence[Finding]) -> None:
+def print_findings(console: Console, findings: "Sequence[Finding]") -> None:
     """Print findings by kind, each with its remedy where it has one."""
     for kind, group in groupby(findings, key=lambda finding: finding.kind):
         console.print(_TITLES[kind], style="title")
@@ -41,7 +45,7 @@ def print_findings(console: Console, findings: Sequence[Finding]) -> None:
         console.print("\nEverything that is needed works.", style="good")
 
 
-def print_devices(console: Console, found: Sequence[DeviceFinding]) -> None:
+def print_devices(console: Console, found: "Sequence[DeviceFinding]") -> None:
     """Print each device with what identifies it, and how to get the others."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for device in found:
@@ -60,7 +64,7 @@ def print_devices(console: Console, found: Sequence[DeviceFinding]) -> None:
     console.print(table)
 
 
-def _mark(finding: Finding) -> Text:
+def _mark(finding: "Finding") -> Text:
     if finding.works:
         return Text(" ✓", style="good")
     return Text(" ✗", style="bad") if finding.is_needed else Text(" –", style="quiet")

@@ -14,7 +14,7 @@ from kernelwright.campaign.event import LeftOperation
 from kernelwright.campaign.planning.traffic import Traffic
 from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
 from kernelwright.campaign.report.wording import in_causes, in_seconds
-from kernelwright.campaign.spec.search_target import CATALOG
+from kernelwright.campaign.spec.target_module import CATALOG
 from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes, short
 from kernelwright.service.view.fitted_table import Column, FittedTable

@@ -5,8 +5,8 @@ from importlib.metadata import PackageNotFoundError
 import mlx.core as mx
 import pytest
 
-from kernelwright import evaluator, extra
-from kernelwright.campaign.execution import machine
+from kernelwright import extra
+from kernelwright.campaign.execution import device_finding, machine
 from kernelwright.extra import MissingExtraError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.simulator import toolchain
@@ -18,11 +18,11 @@ from kernelwright.metal.device.simulator.device import SimulatorDevice
 def test_a_missing_gpu_is_no_missing_package(
     name: DeviceName, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lacks(device: str) -> None:
+    def lacks(device: str, memory_bytes: int) -> None:
         raise MissingExtraError("expected the package 'scipy'", name="scipy")
 
-    monkeypatch.setattr(evaluator, "Evaluator", lacks)
-    found = {device.name: device for device in machine.find_devices()}
+    monkeypatch.setattr(device_finding, "open_worker", lacks)
+    found = {device.name: device for device in device_finding.find_devices()}
     assert words in found[name].remedy
     assert "scipy" in found["simulator"].remedy
 

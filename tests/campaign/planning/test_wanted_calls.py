@@ -10,12 +10,8 @@ import pytest
 
 from kernelwright.campaign import Engine, judges_on, offline_team
 from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.planning.wanted_calls import (
-    capture_campaign,
-    joined,
-    resolve_wanted,
-    still_wanted,
-)
+from kernelwright.campaign.planning.unserved_calls import resolve_wanted, still_wanted
+from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined
 from kernelwright.campaign.spec.campaign_file import spec_of_wanted
 from kernelwright.campaign.spec.campaign_spec import CampaignSpec, CampaignWanted
 from kernelwright.errors import InputError

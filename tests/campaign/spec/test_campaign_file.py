@@ -7,7 +7,8 @@ import pytest
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.session import Price
-from kernelwright.campaign.spec.campaign_file import load_functions, read_campaign_file, template
+from kernelwright.campaign.spec.campaign_file import read_campaign_file, template
+from kernelwright.campaign.spec.campaign_functions import load_functions
 from kernelwright.campaign.spec.campaign_spec import CampaignSpec
 from kernelwright.errors import InputError
 
