@@ -11,7 +11,6 @@ from kernelwright.public_call import in_python, one_sentence
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.export_source import (
     FunctionTarget,
-    is_function,
     searched_inputs,
     target_of,
 )
@@ -25,6 +24,7 @@ from kernelwright.service.python.made_function import values_kept
 from kernelwright.service.python.origin import has_own_name, lasting_file_of, name_of, scope_of
 from kernelwright.service.python.target import function_subjects, subjects
 from kernelwright.service.searched_input import searched_as
+from kernelwright.service.target_argument import is_function
 from kernelwright.service.user_output import shown_once
 from kernelwright.store import KernelStore
 

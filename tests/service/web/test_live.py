@@ -1,4 +1,4 @@
-"""A night runs in another process while the page is open: no event is lost, whatever happens."""
+"""A night on the simulator runs while the page is open: no event is lost, all can use the page."""
 
 import os
 import socket
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("playwright.sync_api", exc_type=ImportError)
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from kernelwright.store import KernelStore
@@ -87,7 +88,34 @@ def told(page: Page, number: int) -> None:
     expect(page.locator(f"[data-events='{number}']")).to_be_visible(timeout=PATIENCE_MS)
 
 
-def test_two_browsers_lose_no_event_of_a_night_though_the_server_dies_meanwhile(
+def what_axe_finds(page: Page) -> dict[str, str]:
+    """Go through the views of the campaign, and of its first task; return axe's complaints."""
+    home = page.evaluate("location.hash").removesuffix("/activity")
+    go_to(page, home, "table.rows tbody a")
+    task = page.locator("table.rows tbody a").first.get_attribute("href")
+    views = {
+        home: "table.rows tbody a",
+        f"{home}/candidates": "table.rows tbody a",
+        f"{home}/plan": ".picture img",
+        f"{task}": ".detail .code",
+        f"{home}/activity": ".feed li",
+    }
+    said = {}
+    for place, whole in views.items():
+        go_to(page, place, whole)
+        found = Axe().run(page)
+        if found.violations_count:
+            said[place] = found.generate_report()
+    return said
+
+
+def go_to(page: Page, place: str, whole: str) -> None:
+    page.evaluate("to => { location.hash = to; }", place)
+    expect(page.locator(whole).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator("main[aria-busy]")).to_have_count(0, timeout=PATIENCE_MS)
+
+
+def test_two_browsers_lose_no_event_of_a_night_and_axe_finds_nothing_though_the_server_dies(
     browser: Browser, running: tuple[str, subprocess.Popen[bytes]], gate: Path
 ) -> None:
     url, process = running
@@ -97,6 +125,8 @@ def test_two_browsers_lose_no_event_of_a_night_though_the_server_dies_meanwhile(
         with_second = watching(browser, address)
         first, second = with_first.__enter__(), with_second.__enter__()
         expect(first.get_by_role("heading", name="Under way")).to_be_visible()
+        expect(first.locator("h1 + .badge")).to_have_text("running")
+        assert what_axe_finds(first) == {}
         # This one is asked for the plan before any function is planned.
         second.route("**/plans", lambda route: route.fulfill(json=[]), times=1)
         second.get_by_role("link", name="Plan").click()
@@ -112,6 +142,9 @@ def test_two_browsers_lose_no_event_of_a_night_though_the_server_dies_meanwhile(
             expect(page.get_by_role("heading", name="Under way")).to_have_count(0)
             told(page, len(events))
             assert shown(page) == sorted(events)
+            assert [
+                line for line in page.locator(".feed li").all_inner_texts() if '{"' in line
+            ] == []
             expect(page.locator("h1 + .badge")).to_have_text("finished", timeout=PATIENCE_MS)
     with_first.__exit__(None, None, None)
     with_second.__exit__(None, None, None)

@@ -41,7 +41,7 @@ function line(event) {
 
 const candidate = (id) => el("a", { href: `#/candidate/${String(id).slice(0, 16)}` }, format.short(String(id)));
 
-const recalled = (told, noun) => (told.length ? `Began with ${format.many(told.length, noun)} of earlier campaigns` : `Began without ${noun}s of earlier campaigns`);
+const recalled = (told, noun, count = Object.keys(told).length) => (count ? `Began with ${format.many(count, noun)} of earlier campaigns` : `Began without ${noun}s of earlier campaigns`);
 
 function words(kind, told) {
   switch (kind) {
@@ -59,6 +59,8 @@ function words(kind, told) {
     case "StepsRemembered": return recalled(told, "step");
     case "LessonsTold": return recalled(told, "lesson");
     case "SchedulesRecalled": return recalled(told, "schedule");
+    case "IncumbentsRecalled": return recalled(told, "champion");
+    case "Breach": return [badge("breach", "bad"), ` ${told.task}: ${told.idea}`, el("span", { cls: "under" }, told.summary)];
     case "ModelRemarked": return [badge("model", "warn"), ` ${told.sentence}`];
     case "CampaignHeldUp": return [badge("waits", "warn"), ` ${told.reason}`];
     case "CampaignEnded": return `Ended: ${told.reason}`;
