@@ -16,7 +16,7 @@ from kernelwright.service.option import (
     StoreOption,
     print_json,
 )
-from kernelwright.service.target_argument import existing_target
+from kernelwright.service.target_argument import require_target
 from kernelwright.store import has_store
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def bench(
         str,
         typer.Argument(
             metavar="FILE.py[:function]",
-            callback=existing_target,
             help="What to time, as for search; catalog:NAME, or catalog:NAME:f16, too.",
             show_default=False,
         ),
@@ -54,6 +53,7 @@ def bench(
     They take turns; each time is a median with its 95 % interval. Without a GPU, MLX is timed on
     the CPU, and what kernels should gain on a GPU is predicted and shown apart.
     """
+    require_target(target)
     from kernelwright.campaign import capture_subjects, load_subjects
     from kernelwright.metal.device.registry import default_device, open_device
     from kernelwright.runtime.benchmark import BenchmarkCall, benchmark

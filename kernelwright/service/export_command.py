@@ -11,7 +11,7 @@ from kernelwright.errors import UsageError
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import JsonOption, StoreOption, print_json
-from kernelwright.service.target_argument import existing_targets, is_function
+from kernelwright.service.target_argument import is_function, require_targets
 
 if TYPE_CHECKING:
     from kernelwright.service.exporting import Exported, ExportRequest
@@ -22,7 +22,6 @@ def export(
         list[str] | None,
         typer.Argument(
             metavar="FILE.py:FUNCTION|ID...",
-            callback=existing_targets,
             help="A function with all its kernels, or the first digits of a candidate's id; "
             "several ids for a package.",
             show_default=False,
@@ -64,6 +63,7 @@ def export(
         raise UsageError("expected a folder to write to; add -o, such as -o vendored/.")
     if not targets and campaign is None:
         raise UsageError("expected FILE.py:function, a candidate's id, or --campaign ID.")
+    require_targets(targets or [])
     with KernelStore(store, must_exist=True) as opened:
         for target in targets or ():
             # An id that is not there is told before MLX is loaded.

@@ -16,7 +16,7 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.output_file import write_output
-from kernelwright.service.target_argument import existing_target
+from kernelwright.service.target_argument import require_target
 from kernelwright.store import has_store
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ def plan(
         str,
         typer.Argument(
             metavar="FILE.py[:function]",
-            callback=existing_target,
             help="What to plan; catalog:NAME, or catalog:NAME:f16, is a ready task.",
             show_default=False,
         ),
@@ -50,6 +49,7 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Show a function's graph, its regions, and what they gain; nothing is compiled."""
+    require_target(target)
     from kernelwright.campaign import capture_subjects, load_subjects, offline_team
     from kernelwright.campaign.planning.capturing import plan_function
     from kernelwright.campaign.planning.launch_graph import Flow

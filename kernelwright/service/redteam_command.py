@@ -20,7 +20,7 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
-from kernelwright.service.target_argument import existing_targets
+from kernelwright.service.target_argument import require_targets
 from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def redteam(
         list[str] | None,
         typer.Argument(
             metavar="[FILE.py[:function]]...",
-            callback=existing_targets,
             help="Whose kernels to attack from: functions, as search takes them; the store's "
             "champions where none is named.",
             show_default=False,
@@ -70,6 +69,7 @@ def redteam(
     A model writes the attacks; without one, mutation operators do. The exit status is 1 when the
     evaluator accepted a kernel that is shown to be wrong.
     """
+    require_targets(targets or [])
     from kernelwright.campaign.redteam import run_red_team
     from kernelwright.store import KernelStore
 

@@ -30,7 +30,7 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
-from kernelwright.service.target_argument import existing_targets
+from kernelwright.service.target_argument import require_targets
 
 if TYPE_CHECKING:
     from kernelwright.campaign import Engine, Subject
@@ -45,7 +45,6 @@ def search(
         list[str],
         typer.Argument(
             metavar="FILE.py[:function]...",
-            callback=existing_targets,
             help="What to make faster: a file, package.module[:function], or catalog:NAME[:f16].",
         ),
     ],
@@ -111,6 +110,7 @@ def search(
     json: JsonOption = False,
 ) -> None:
     """Plan, write, repair, evaluate and record kernels for the functions of a file."""
+    require_targets(targets)
     from kernelwright.campaign import Engine, capture_subjects, offline_team
     from kernelwright.campaign.execution.engine import RunSettings
     from kernelwright.campaign.fleet.evaluators import evaluators_for

@@ -12,41 +12,38 @@ def is_function(target: str) -> bool:
     return not all(c in "0123456789abcdef" for c in target.lower())
 
 
-def existing_target(target: str | None) -> str | None:
-    """Return a target as it was given.
+def require_target(target: str) -> None:
+    """Refuse a target whose file is not there.
 
     Raises:
         InputError: it names a file, and there is none.
     """
-    if target is not None and is_function(target):
+    if is_function(target):
         check_file(target)
-    return target
 
 
-def existing_model(target: str) -> str:
-    """Return a model's name as it was given.
+def require_model(target: str) -> None:
+    """Refuse a model in a Python file that is not there.
 
     Raises:
-        InputError: it names a Python file, and there is none.
+        InputError: it names a file, and there is none.
     """
     path = target.partition(":")[0]
     if path.endswith(".py"):
         check_file(str(Path(path).expanduser()))
-    return target
 
 
-def existing_targets(targets: Sequence[str] | None) -> Sequence[str] | None:
-    """Return targets as they were given; what only some lack is told with all that is wrong.
+def require_targets(targets: Sequence[str]) -> None:
+    """Refuse targets of which no file is there; what only some lack is told with all that is wrong.
 
     Raises:
         InputError: each names a file, and there is none of them.
     """
     faults: list[InputError] = []
-    for target in targets or ():
+    for target in targets:
         try:
-            existing_target(target)
+            require_target(target)
         except InputError as e:
             faults.append(e)
-    if targets and len(faults) == len(targets):
+    if len(faults) == len(targets):
         raise_all(faults)
-    return targets

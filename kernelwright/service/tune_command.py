@@ -19,7 +19,7 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.search_command import ending_in_order
-from kernelwright.service.target_argument import existing_model
+from kernelwright.service.target_argument import require_model
 
 if TYPE_CHECKING:
     from kernelwright.campaign import SearchReport
@@ -36,7 +36,6 @@ def tune(
         str,
         typer.Argument(
             metavar="MODEL|FILE",
-            callback=existing_model,
             help="mlx-lm:REPO, a folder with weights, a config.json (random weights), "
             "file.py:model with example_inputs(), or a workload trace to search alone.",
         ),
@@ -83,6 +82,7 @@ def tune(
     json: JsonOption = False,
 ) -> None:
     """Record what a model computes, search what pays, install it, and compare before and after."""
+    require_model(target)
     from kernelwright.metal.device.registry import default_device, open_device
     from kernelwright.runtime.models.choosing import choose
     from kernelwright.service.view.tuning import print_choices, print_tuning

@@ -20,7 +20,7 @@ from kernelwright.service.option import (
     ThreadgroupMemoryOption,
     print_json,
 )
-from kernelwright.service.target_argument import existing_target
+from kernelwright.service.target_argument import require_target
 from kernelwright.service.view.verdict import print_verdict
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def verify(
         str | None,
         typer.Option(
             metavar="FILE.py[:function]",
-            callback=existing_target,
             help="What it must compute.",
             show_default=False,
         ),
@@ -87,6 +86,8 @@ def verify(
     With --case only the named case runs, and what went in and came out at the failing place is
     printed. The exit status is 0 when it passes and 1 when it does not.
     """
+    if task is not None:
+        require_target(task)
     path = Path(program)
     if path.suffix in (".json", ".metal") or path.exists():
         chosen = _task_of(task, inputs or [], store)
