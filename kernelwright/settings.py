@@ -73,7 +73,7 @@ class Settings(BaseSettings):
     )
 
     store: str | None = Field(None, min_length=1, description="A path or any SQLAlchemy URL.")
-    device: Literal["metal", "cuda", "simulator"] | None = Field(
+    device: Literal["simulator", "metal", "cuda"] | None = Field(
         None, description="Where candidates run."
     )
     chip: Annotated[str, AfterValidator(_known_chip)] | None = Field(

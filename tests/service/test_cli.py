@@ -53,7 +53,7 @@ def load(name, *rest):
     if name == {module!r}:
         raise KeyboardInterrupt
     return real(name, *rest)
-sys.argv = ["kernelwright", "devices"]
+sys.argv = ["kernelwright", "doctor"]
 from kernelwright.service.cli import main
 builtins.__import__ = load
 main()
