@@ -5,20 +5,23 @@ import gc
 import io
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kernelwright.service.exit_code import FAILED, INTERRUPTED, MISUSED, UNREAD
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from kernelwright.service.collaborator import Collaborators
 
 TRACEBACK = "KERNELWRIGHT_TRACEBACK"
 """Shows where an error that nobody expected came from."""
 _FAILING = ("strict", "surrogateescape")
 """How streams treat what their encoding lacks: with an error; in the C locale by the second."""
-_COLLECTED_AFTER = 50_000
-"""Objects made since the last search for cycles: while modules load, nearly all of them stay."""
+_LOADED = 150_000
+"""About as many objects as the modules of a large command make; nearly all of them stay."""
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
@@ -28,11 +31,10 @@ def main(collaborators: "Collaborators | None" = None) -> None:
     Campaigns work with `collaborators`, by default those of the product.
     """
     _make_writable()
-    # Python's own threshold of 700 costs a tenth of a short command's time.
-    gc.set_threshold(_COLLECTED_AFTER, 20, 20)
     try:
         # Loading the commands takes a second, in which Ctrl-C may come.
-        status = _run(collaborators)
+        with _loading_uncollected():
+            status = _run(collaborators)
         # At exit, Python would report what cannot be written, as an exception that it ignores.
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -50,6 +52,26 @@ def main(collaborators: "Collaborators | None" = None) -> None:
         _tell_error(f"standard output cannot be written: {e.strerror}; write it elsewhere.")
         status = FAILED
     sys.exit(status)
+
+
+@contextmanager
+def _loading_uncollected() -> "Iterator[None]":
+    """Search for cycles late the first time, for a tenth of a short command's time, then as usual.
+
+    What runs all night keeps no more garbage than under Python's own threshold.
+    """
+    usual = gc.get_threshold()
+
+    def give_back(phase: str, info: "Mapping[str, int]") -> None:
+        gc.set_threshold(*usual)
+
+    gc.callbacks.append(give_back)
+    gc.set_threshold(_LOADED, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(give_back)
+        gc.set_threshold(*usual)
 
 
 def _make_writable() -> None:

@@ -1,5 +1,6 @@
 """Commands that ask the store begin quickly: they import what they need and nothing else."""
 
+import gc
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.service import commands
+from kernelwright.service.cli import main
 from tests.service.conftest import Searched
 
 _LOOK = """
@@ -126,3 +129,21 @@ def test_devices_are_listed_without_a_store_and_without_judging(tmp_path: Path) 
     assert "EXIT 0" in said, errors
     slow = ("sqlalchemy", "scipy", "kernelwright.store.store", "kernelwright.evaluator.stages")
     assert [name for name in modules if name.startswith(slow)] == []
+
+
+def test_cycles_are_searched_for_as_usual_once_a_command_has_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual, seen = gc.get_threshold(), []
+
+    def work(**options: object) -> None:
+        seen.append(gc.get_threshold())
+        gc.collect()
+        seen.append(gc.get_threshold())
+
+    monkeypatch.setattr(commands, "app", work)
+    with pytest.raises(SystemExit):
+        main()
+    assert seen[0] > usual
+    assert seen[1:] == [usual]
+    assert gc.get_threshold() == usual
