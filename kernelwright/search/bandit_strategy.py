@@ -203,9 +203,9 @@ class BanditStrategy:
         except Exception as e:
             if is_machines(e):
                 raise
-            # Templates and tuning go on.
+            # Templates and tuning go on, and what a model has checked is tried first.
             play.over = f"models cannot go on: {described(e)}"
-            batch = []
+            batch = self.left(search)
         spent = self._since_begun(play, search)
         if batch:
             return take(play, batch, spent)

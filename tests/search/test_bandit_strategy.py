@@ -352,6 +352,20 @@ def test_models_that_fail_leave_templates_going(wagers: Open) -> None:
     assert [a.proposal for a in search.history] == [correct().proposal]
 
 
+class Leaving(Asked):
+    """A coder that fails when a right program of its own was not submitted yet."""
+
+    def left(self, task: Task, history: Sequence[Attempt]) -> Sequence[Proposal]:
+        return (racing().proposal,)
+
+
+def test_what_a_model_checked_is_tried_when_models_fail(wagers: Open) -> None:
+    bandit, search = wagers(Leaving(ZeroDivisionError("a slip"))), TaskSearch(TASK, "affine")
+    while not isinstance(judged(bandit, search), Done):
+        pass
+    assert racing().proposal in [a.proposal for a in search.history]
+
+
 @pytest.mark.parametrize(("candidates", "lag"), [(1, 0), (1, 2), (4, 0), (4, 2)])
 def test_a_model_goes_on_from_the_incumbent_which_is_no_candidate(
     candidates: int, lag: int

@@ -1,7 +1,7 @@
 """Tools read what models write, say what they expect, and name programs as people do."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -10,13 +10,16 @@ from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.reply.reply_schema import Draft, KernelDraft, ProgramDraft
 from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.session.tools.caps import ToolCaps
+from kernelwright.agents.session.tools.report import measure_report
 from kernelwright.agents.session.tools.schema import Measure, Show, Submit, TextEdit, tools
 from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
+from kernelwright.agents.session.workbench import Sibling
 from kernelwright.errors import InputError
+from kernelwright.evaluator.task import Task
 from kernelwright.ir import Dtype
 from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
-from tests.agents.loopback.scene import BODY, CHEAT, TASK, checked, correct, draft
+from tests.agents.loopback.scene import BODY, CHEAT, DEVICE, TASK, checked, correct, draft
 from tests.agents.loopback.wire import Calls
 
 
@@ -202,3 +205,64 @@ def test_a_null_that_cannot_be_left_out_is_refused_with_what_to_send(box: Toolbo
     ran = run(box, Calls.of("measure", draft=None, tunables=None))
     assert ran.result.is_error
     assert 'draft: expected a text, "" where it is empty, found null' in ran.result.text
+
+
+class Family(Bench):
+    """A workbench that knows a champion of a task with one input more."""
+
+    def siblings(self, task: Task) -> Sequence[Sibling]:
+        program = correct().proposal.program
+        first = program.inputs[0]
+        second = first.model_copy(update={"name": "y", "shape": ("rows", 4)})
+        taller = program.model_copy(update={"inputs": (*program.inputs, second)})
+        return (Sibling("5e9358f8", "add f32[6,4], f32[6,4]", "A sum.", taller),)
+
+
+def test_a_champion_of_a_task_with_other_inputs_is_shown(judge: Shared) -> None:
+    box = Toolbox(task=TASK, workbench=Family(judge), caps=ToolCaps())
+    shown = run(box, Calls.of("show", what="5e9358f8", from_line=1)).result
+    assert not shown.is_error
+    assert "out[i] = x[i]" in shown.text
+    assert '"rows"' in shown.text
+
+
+def test_a_tool_that_fails_by_itself_costs_one_call(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> str:
+        raise ValueError("zip() argument 2 is longer than argument 1")
+
+    monkeypatch.setattr(Toolbox, "_shown", fail)
+    ran = run(box, Calls.of("show", what="best", from_line=1))
+    assert ran.result.is_error
+    assert ran.result.text.startswith("show failed: ValueError: zip()")
+
+
+def test_an_earlier_program_is_measured_and_edited_as_a_draft_is(box: Toolbox) -> None:
+    attempt: Attempt = correct()
+    box.history = (attempt,)
+    candidate = TASK.candidate_id(attempt.proposal.program.id)[:8]
+    measured = run(box, Calls.of("measure", draft=candidate, tunables=[])).result
+    assert measured.text == measure_report(attempt.evaluation, attempt.proposal.program, DEVICE)
+    edit = {"kernel": "", "part": "source", "search": "2.0f", "replace": "2.5f"}
+    edited = run(box, Calls.of("edit", draft="best", edits=[edit])).result
+    assert edited.text.startswith("d1: wrong")
+    unknown = run(box, Calls.of("measure", draft="d7", tunables=[])).result
+    assert f"there is no draft 'd7'; known are d1, best, {candidate}." in unknown.text
+
+
+def test_evaluations_on_record_count_again(box: Toolbox, judge: Shared) -> None:
+    check = ToolCall(id="1", name="check", arguments=checked(draft(BODY)).arguments)
+    measure = ToolCall(
+        id="2", name="measure", arguments=Calls.of("measure", draft="d1", tunables=[]).arguments
+    )
+    said = [box.run(call).result for call in (check, measure)]
+    bench = Bench(judge)
+    again = Toolbox(task=TASK, workbench=bench, caps=ToolCaps(evaluations=1))
+    for call, answer in zip((check, measure), said, strict=True):
+        again.run(call, answer)
+    assert (again.evaluations, bench.count) == (box.evaluations, 0)
+    # What was counted may be looked at again, and nothing else.
+    assert not again.run(measure).result.is_error
+    assert again.run(ToolCall(id="3", name="check", arguments=checked(draft(CHEAT)).arguments))
+    assert again.evaluations == 1

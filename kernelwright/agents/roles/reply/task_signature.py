@@ -122,7 +122,14 @@ class Interface:
         return with_names(extent, sizes)
 
     def renamed(self, program: Program) -> dict[str, str]:
-        """Map the names that a program gives to its dimensions to those of the task."""
+        """Map the names that a program gives to its dimensions to those of the task.
+
+        A program of another task, whose inputs are others, keeps its own names.
+        """
+        ranks = [len(type_.shape) for type_ in self.task.graph.input_types]
+        if [len(tensor.shape) for tensor in program.inputs] != ranks:
+            own = [extent for tensor in program.inputs for extent in tensor.shape]
+            return {extent: extent for extent in own if isinstance(extent, str)}
         at = {place: d.name for d in self.dimensions for place in d.places}
         return {
             extent: at[f"{name} axis {axis}"]

@@ -49,30 +49,28 @@ class DraftBook:
         name = self._names.setdefault(program.id, f"d{len(self._names) + 1}")
         return self._drafts.setdefault(name, NamedDraft(name, draft, program))
 
-    def find(self, name: str) -> NamedDraft:
-        """Return a draft.
+    def find(self, name: str) -> NamedDraft | None:
+        """Return a draft, None where there is none of that name."""
+        return self._drafts.get(name)
 
-        Raises:
-            InputError: there is none of that name.
-        """
-        if (found := self._drafts.get(name)) is None:
-            known = ", ".join(self._drafts) or "none yet: check a program first"
-            raise InputError(f"there is no draft {name!r}; the drafts are {known}.")
-        return found
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names so far, in order."""
+        return tuple(self._drafts)
 
-    def edited(self, name: str, edits: Sequence[TextEdit]) -> ProgramDraft:
-        """Return a draft's text after replacements, one after another.
 
-        Raises:
-            InputError: a piece does not occur exactly once, or what results is no program.
-        """
-        draft = self.find(name).draft
-        if not edits:
-            raise InputError("expected at least one edit, found none.")
-        for edit in edits:
-            is_launch = edit.part == "launch"
-            draft = _launch_edited(draft, edit) if is_launch else _text_edited(draft, edit)
-        return draft
+def edited(draft: ProgramDraft, edits: Sequence[TextEdit]) -> ProgramDraft:
+    """Return a draft's text after replacements, one after another.
+
+    Raises:
+        InputError: a piece does not occur exactly once, or what results is no program.
+    """
+    if not edits:
+        raise InputError("expected at least one edit, found none.")
+    for edit in edits:
+        is_launch = edit.part == "launch"
+        draft = _launch_edited(draft, edit) if is_launch else _text_edited(draft, edit)
+    return draft
 
 
 def launch_text(draft: ProgramDraft) -> str:

@@ -34,7 +34,7 @@ class Edit(Draft):
     """Make a new draft from an earlier one by replacing pieces of its text, and check it."""
 
     draft: str
-    """Name of the draft to start from, such as d1; it stays as it is."""
+    """What to start from: a draft such as d1, a program's id, or `best`; it stays as it is."""
     edits: list[TextEdit]
     """At least one."""
 
@@ -52,7 +52,7 @@ class Measure(Draft):
     """Say where the time of a checked draft goes: parts in microseconds, traffic by array, line."""
 
     draft: str
-    """Name of a draft that is right, such as d1."""
+    """A draft that is right, such as d1, an earlier program's id, or `best`."""
     tunables: list[TunableValue] = Field(default_factory=list)
     """Values other than the draft's own, which cost an evaluation; empty for its own."""
 

@@ -16,7 +16,12 @@ from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.roles.text.program_text import ID_DIGITS
 from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.agents.session.tools.caps import ToolCaps
-from kernelwright.agents.session.tools.draft_book import DraftBook, NamedDraft, program_lines
+from kernelwright.agents.session.tools.draft_book import (
+    DraftBook,
+    NamedDraft,
+    edited,
+    program_lines,
+)
 from kernelwright.agents.session.tools.report import (
     LONGEST,
     check_report,
@@ -34,7 +39,7 @@ from kernelwright.agents.session.tools.schema import (
     Submit,
 )
 from kernelwright.agents.session.workbench import Workbench, expected_outputs
-from kernelwright.errors import BudgetError, DeviceError, InputError
+from kernelwright.errors import BudgetError, DeviceError, InputError, KernelwrightError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.inputs.stated_case import InputRecipe, Recipe
 from kernelwright.evaluator.task import Task
@@ -76,6 +81,8 @@ class Toolbox:
     calls: int = 0
     evaluations: int = 0
     _verdicts: dict[str, Evaluation] = field(default_factory=dict)
+    _counted: set[str] = field(default_factory=set)
+    """Ids of the programs whose evaluation counts for this conversation."""
     _right: dict[str, NamedDraft] = field(default_factory=dict)
     """Drafts that were checked and are right, by program."""
 
@@ -111,8 +118,17 @@ class Toolbox:
             self._check_calls()
             return Ran(_said(call, action()))
         except (InputError, BudgetError, DeviceError) as e:
-            said = ToolResult(call_id=call.id, text=str(e)[:LONGEST], is_error=True)
-            return Ran(recorded or said, is_useful=False)
+            return self._refused(call, str(e), recorded)
+        except KernelwrightError:
+            raise
+        except Exception as e:
+            # A fault of a tool costs the model this call, not the conversation and what it wrote.
+            return self._refused(call, f"{call.name} failed: {type(e).__name__}: {e}", recorded)
+
+    @staticmethod
+    def _refused(call: ToolCall, reason: str, recorded: ToolResult | None) -> Ran:
+        said = ToolResult(call_id=call.id, text=reason[:LONGEST], is_error=True)
+        return Ran(recorded or said, is_useful=False)
 
     def unsubmitted(self, *, judges: bool) -> NamedDraft | None:
         """Return the fastest right draft if it was not submitted and is faster than all before.
@@ -146,15 +162,19 @@ class Toolbox:
         """Do what costs nothing, and return what is left to do."""
         if isinstance(arguments, Check | Edit):
             if isinstance(arguments, Edit):
-                program = self.drafts.edited(arguments.draft, arguments.edits)
+                program = edited(self._draft_named(arguments.draft).draft, arguments.edits)
             else:
                 program = arguments.program
             draft = self.drafts.add(program)
-            if recorded is not None and tells_right(recorded.text.removeprefix(f"{draft.name}: ")):
-                self._right[draft.program.id] = draft
+            if recorded is not None and not recorded.is_error:
+                self._count(draft.program)
+                if tells_right(recorded.text.removeprefix(f"{draft.name}: ")):
+                    self._right[draft.program.id] = draft
             return lambda: self._checked(draft)
         if isinstance(arguments, Measure):
-            return lambda: self._measured(arguments)
+            if recorded is not None and not recorded.is_error:
+                self._count(self._measurable(arguments))
+            return lambda: self._measured(self._measurable(arguments))
         if isinstance(arguments, Reference):
             return lambda: self._reference(arguments)
         assert isinstance(arguments, Show)
@@ -166,14 +186,22 @@ class Toolbox:
         )
         if known is not None:
             return known
-        if self.evaluations >= self.caps.evaluations:
+        is_counted = program.id in self._counted
+        if not is_counted and self.evaluations >= self.caps.evaluations:
             most = counted(self.caps.evaluations, "evaluation")
             reached = cap_reached(most, of="conversation")
             raise BudgetError(f"{reached}: submit the best draft, or be done.")
-        self.evaluations += 1
+        self._count(program)
         evaluation = self.workbench.evaluate(self.task, program)
         self._verdicts[program.id] = evaluation
         return evaluation
+
+    def _count(self, program: Program) -> None:
+        """Count an evaluation once, whether this process ran it or one that was killed."""
+        is_known = any(a.proposal.program.id == program.id for a in self.history)
+        if not is_known and program.id not in self._counted:
+            self._counted.add(program.id)
+            self.evaluations += 1
 
     def _checked(self, draft: NamedDraft) -> str:
         evaluation = self._evaluated(draft.program)
@@ -183,8 +211,8 @@ class Toolbox:
         left = self.caps.evaluations - self.evaluations
         return f"{draft.name}: {report}\n({left} evaluations left)"
 
-    def _measured(self, arguments: Measure) -> str:
-        draft = self.drafts.find(arguments.draft)
+    def _measurable(self, arguments: Measure) -> Program:
+        draft = self._draft_named(arguments.draft)
         program = draft.program
         if arguments.tunables:
             values = {t.name: t.value for t in program.tunables}
@@ -196,6 +224,9 @@ class Toolbox:
                 program = program.tuned(values | given)
             except ValidationError as e:
                 raise InputError(_said_by(e)) from e
+        return program
+
+    def _measured(self, program: Program) -> str:
         return measure_report(self._evaluated(program), program, self.workbench.info)
 
     def _reference(self, arguments: Reference) -> str:
@@ -239,22 +270,33 @@ class Toolbox:
         )
 
     def _program_named(self, what: str) -> ProgramDraft:
-        programs = self._known_programs()
-        if what in programs:
-            program, idea = programs[what]
-            return drafted(program, idea, self.interface)
-        for key, (program, idea) in programs.items():
-            if len(what) >= 4 and key.startswith(what):
-                return drafted(program, idea, self.interface)
-        try:
-            return self.drafts.find(what).draft
-        except InputError:
-            known = ", ".join((*dict.fromkeys(k[:ID_DIGITS] for k in programs), *self.pages))
-            raise InputError(
-                f"there is no program {what!r}; known are {known} and your own drafts."
-            ) from None
+        """Return a draft, an earlier program of the task, or a champion of another task."""
+        if (found := self._named(what, self._known_programs() | self._sibling_programs())) is None:
+            raise self._unknown("program", what, (*self._sibling_programs(), *self.pages))
+        return found.draft
 
-    def _known_programs(self) -> Mapping[str, tuple[Program, str]]:
+    def _draft_named(self, name: str) -> NamedDraft:
+        """Return a draft, or an earlier program of the task."""
+        if (found := self._named(name, self._known_programs())) is None:
+            raise self._unknown("draft", name, ())
+        return found
+
+    def _named(self, name: str, programs: Mapping[str, tuple[Program, str]]) -> NamedDraft | None:
+        if (draft := self.drafts.find(name)) is not None:
+            return draft
+        ids = [key for key in programs if len(name) >= 4 and key.startswith(name)]
+        key = name if name in programs else next(iter(ids), None)
+        if key is None:
+            return None
+        program, idea = programs[key]
+        return NamedDraft(name, drafted(program, idea, self.interface), program)
+
+    def _unknown(self, kind: str, name: str, more: Sequence[str]) -> InputError:
+        told = dict.fromkeys(key[:ID_DIGITS] for key in (*self._known_programs(), *more))
+        known = ", ".join((*self.drafts.names, *told)) or "none yet: check a program first"
+        return InputError(f"there is no {kind} {name!r}; known are {known}.")
+
+    def _known_programs(self) -> dict[str, tuple[Program, str]]:
         known = {
             self.task.candidate_id(a.proposal.program.id): (a.proposal.program, a.proposal.idea)
             for a in self.history
@@ -267,13 +309,15 @@ class Toolbox:
         if templates:
             best = min(templates, key=lambda a: _slowness(a.evaluation)).proposal
             known = {"template": (best.program, best.idea), **known}
-        siblings = {s.name: (s.program, s.idea) for s in self.workbench.siblings(self.task)}
-        return {**known, **siblings}
+        return known
+
+    def _sibling_programs(self) -> dict[str, tuple[Program, str]]:
+        return {s.name: (s.program, s.idea) for s in self.workbench.siblings(self.task)}
 
     def _chosen(self, arguments: Submit) -> NamedDraft:
         if arguments.program is not None:
             return self.drafts.add(arguments.program)
-        return self.drafts.find(arguments.draft)
+        return self._draft_named(arguments.draft)
 
     def _check_is_worth_it(self, draft: NamedDraft) -> None:
         """Refuse what is known to be wrong, and what was tried before."""
