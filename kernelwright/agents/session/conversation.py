@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
@@ -34,6 +34,8 @@ from kernelwright.errors import BudgetError, ModelError
 _Result = TypeVar("_Result")
 _REST_S = 600.0
 """How long a model that no waiting heals is left alone while another one can be asked."""
+_FIRST_REST_S = 30.0
+"""How long after a first outage; twice as long after each further one, at most `_REST_S`."""
 
 
 class Exchange(Protocol):
@@ -106,6 +108,8 @@ class Conversations:
         self._clock = clock
         self._resting: dict[str, _Rest] = {}
         """The models that are left alone, by name."""
+        self._outages = Counter[str]()
+        """How often each model was away since its last reply."""
         self._slots = asyncio.Semaphore(concurrency)
         self._gave_up: defaultdict[Purpose, set[str]] = defaultdict(set)
         """Who had no usable reply in a conversation: the others are asked before."""
@@ -176,10 +180,17 @@ class Conversations:
                     failures.append(e)
                     if isinstance(e, ReplyError):
                         gave_up.add(exchange.name)
-                    elif isinstance(e, QuotaError | UnusableModelError):
-                        self._resting[exchange.name] = _Rest(e, self._clock() + _REST_S)
+                    elif isinstance(e, OutageError | UnusableModelError):
+                        self._leave_alone(exchange, e)
         # What the first choice said matters most, unless a later one may recover.
         raise min(failures, key=_permanence)
+
+    def _leave_alone(self, exchange: Exchange, error: ModelError) -> None:
+        rest_s = _REST_S
+        if isinstance(error, OutageError) and not isinstance(error, QuotaError):
+            rest_s = min(_FIRST_REST_S * 2.0 ** self._outages[exchange.name], _REST_S)
+            self._outages[exchange.name] += 1
+        self._resting[exchange.name] = _Rest(error, self._clock() + rest_s)
 
     def _rests(self, exchange: Exchange) -> bool:
         rest = self._resting.get(exchange.name)
@@ -240,6 +251,7 @@ class Conversations:
     ) -> TimedReply:
         """Return a reply, counted whatever becomes of it."""
         timed = await exchange.reply(prompt, shape, purpose, stands_in=stands_in)
+        self._outages.pop(exchange.name, None)
         spent = self._spent.get(purpose.task, Spent())
         self._spent[purpose.task] = spent + Spent.on(timed)
         return timed

@@ -266,6 +266,23 @@ def test_a_model_that_no_waiting_heals_is_left_alone_for_a_while(provider: str, 
     assert partner.budget.spent().calls == len(sound.requests) == 4
 
 
+def test_a_model_that_is_away_is_left_alone_for_longer_each_time(provider: str) -> None:
+    now_s = 0.0
+    attempts = QUICK.patience.attempts
+    with (
+        LoopbackServer(Sequence(Misbehaviour("reset"))) as broken,
+        LoopbackServer(Sequence(Said(VERSE))) as sound,
+    ):
+        spare = ModelSpec.parse("openai:local", sound.base_url("openai"))
+        model = Partner(broken, provider, fallbacks=[spare]).open()
+        model._clock = lambda: now_s
+        with AsyncBridge(model) as board:
+            for now_s, asked in ((0.0, 1), (29.0, 1), (31.0, 2), (90.0, 2), (92.0, 3)):
+                answer = board.turn(prompt(f"At {now_s}."), PURPOSE)
+                assert "broke off every reply" in answer.stands_in
+                assert len(broken.requests) == asked * attempts
+
+
 def test_a_model_without_quota_is_asked_where_no_other_can_be(provider: str) -> None:
     refused = Refused(429, "insufficient_quota")
     with (
