@@ -42,7 +42,7 @@ from kernelwright.metal.device.executable import (
     RunResult,
 )
 from kernelwright.metal.device.simulator import device as _simulator  # noqa: F401 (before a fork)
-from kernelwright.metal.device.simulator.priming import prime
+from kernelwright.metal.device.simulator.priming import is_ready, prime
 from kernelwright.metal.diagnostic import CompileError, LaunchError
 from kernelwright.metal.kernel import BoundProgram, Kernel, MathMode, Program, Tensor
 
@@ -59,7 +59,7 @@ class Open:
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES
     """What a threadgroup may take on a device that is opened by name."""
     warms: bool = True
-    """Compile and run a kernel of our own first."""
+    """Compile and run a kernel of our own first, where that may fail or leave something behind."""
 
     @property
     def name(self) -> str:
@@ -188,7 +188,10 @@ class CandidateService:
         if isinstance(request, Open):
             self._forget()
             self._device = open_device(request)
-            if isinstance(request.device, str) and request.warms:
+            # What is compiled here ends with the next candidate; the simulator's shared cache
+            # stays, and where it is complete there is nothing to find out.
+            is_warm = request.device == "simulator" and is_ready()
+            if isinstance(request.device, str) and request.warms and not is_warm:
                 warm_up(self._device)
             return Reply({"info": self._device.info.model_dump(mode="json")})
         if isinstance(request, Prime):

@@ -4,6 +4,9 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
 
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.worker.service import (
@@ -14,8 +17,10 @@ from kernelwright.evaluator.worker.service import (
     Open,
 )
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.device.executable import Executable
+from kernelwright.metal.device.executable import Device, Executable
+from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.device import SimulatorDevice
+from kernelwright.metal.device.simulator.priming import prime
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, LaunchError
 from kernelwright.metal.kernel import BoundProgram
 
@@ -50,6 +55,20 @@ def test_programs_compile_at_once_and_fail_when_they_are_asked_for() -> None:
     service.answer(Forget())
     assert not service.answer(CompileAhead((good, bad))).failure
     assert len(device.compiled) == 4, "the next candidate finds nothing of the last one's"
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_a_simulator_is_tried_where_its_shared_cache_may_lack_something(
+    is_complete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Device] = []
+    monkeypatch.setattr("kernelwright.evaluator.worker.service.warm_up", tried.append)
+    prime(("safe",))
+    load_runtime()
+    if not is_complete:
+        monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
+    assert not CandidateService().answer(Open("simulator")).failure
+    assert bool(tried) != is_complete
 
 
 class Full(SlowCompiler):

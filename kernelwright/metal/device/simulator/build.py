@@ -52,14 +52,11 @@ def build_runtime(machine: str = platform.machine(), system: str = sys.platform)
     Raises:
         DeviceError: the simulator does not run there, or the compiler fails.
     """
-    if system not in ("darwin", "linux"):
-        raise DeviceError(f"the simulator runs on Linux and macOS, found {system}.")
-    target = target_flags(machine, system)
-    digest = _digest(*target)
-    output = cache_path() / f"runtime-{digest}{'.dylib' if system == 'darwin' else '.so'}"
+    output = runtime_path(machine, system)
     if output.exists():
         return output
-    options = (*target, *(f for p in _headers(machine, system) for f in ("-isystem", str(p))))
+    headers = (f for p in _headers(machine, system) for f in ("-isystem", str(p)))
+    options = (*target_flags(machine, system), *headers)
     with workspace() as folder:
         layout = folder / "layout.cpp"
         layout.write_text(layout_text())
@@ -69,6 +66,18 @@ def build_runtime(machine: str = platform.machine(), system: str = sys.platform)
         link(objects, folder / output.name, machine=machine, system=system)
         publish(folder / output.name, output)
     return output
+
+
+def runtime_path(machine: str = platform.machine(), system: str = sys.platform) -> Path:
+    """Return where the runtime for a machine is, once it has been built.
+
+    Raises:
+        DeviceError: the simulator does not run there.
+    """
+    if system not in ("darwin", "linux"):
+        raise DeviceError(f"the simulator runs on Linux and macOS, found {system}.")
+    digest = _digest(*target_flags(machine, system))
+    return cache_path() / f"runtime-{digest}{'.dylib' if system == 'darwin' else '.so'}"
 
 
 def _compile(source: Path, options: tuple[str, ...], folder: Path) -> Path:

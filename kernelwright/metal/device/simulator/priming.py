@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
 
+from kernelwright.metal.device.simulator.build import runtime_path
 from kernelwright.metal.device.simulator.compiler import prelude_text
 from kernelwright.metal.device.simulator.toolchain import (
     Variant,
@@ -17,6 +18,11 @@ def is_primed(math_modes: Iterable[MathMode]) -> bool:
     """Say whether kernels of some math modes find every header that their builds need."""
     text = prelude_text("mlx")
     return all(precompiled_path(text, v, m).is_file() for v, m in _builds(math_modes))
+
+
+def is_ready() -> bool:
+    """Say whether all is built that kernels of the safe math mode are compiled and run with."""
+    return runtime_path().is_file() and is_primed(("safe",))
 
 
 def prime(math_modes: Iterable[MathMode]) -> None:
