@@ -26,6 +26,7 @@ from kernelwright.agents.providers.sdk_client import (
     BROKEN,
     BoundedTransport,
     SdkClient,
+    code_in,
     reply_timeouts,
     stream_switch,
     timeouts,
@@ -153,7 +154,8 @@ class AnthropicClient(SdkClient):
         if error.status_code == 200 and error.type != "overloaded_error":
             return Fault(FaultKind.DROPPED, self._endpoint.key.redact(said))
         status = 529 if error.type == "overloaded_error" else error.status_code
-        return self._refused(status, said, asked, error.response.headers)
+        headers, code = error.response.headers, code_in(error.body)
+        return self._refused(status, said, asked, headers, code=code)
 
     async def close(self) -> None:
         """Release the SDK's connections."""

@@ -46,7 +46,8 @@ class AnthropicBatchClient(AnthropicClient):
         elif result.type == "errored":
             error = result.error.error
             sent = Asked.by(request.prompt, limits, request.in_use)
-            raise self._refused(_STATUS.get(error.type, 500), error.message, sent, {})
+            status = _STATUS.get(error.type, 500)
+            raise self._refused(status, error.message, sent, {}, code=error.type)
         else:
             raise Fault(FaultKind.BUSY, f"the request was {result.type} with its batch")
 

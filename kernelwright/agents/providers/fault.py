@@ -100,6 +100,9 @@ _QUOTA_WORDS = (
     "insufficient balance",
     "insufficient funds",
     "out of credit",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "billing_not_active",
 )
 _FILTER_WORDS = (
     "invalid_prompt",
@@ -108,6 +111,7 @@ _FILTER_WORDS = (
     "content_filter",
     "content filter",
     "content management policy",
+    "content_policy_violation",
 )
 _OVERFLOW_WORDS = (
     "context length",
@@ -160,9 +164,9 @@ class Fault(Exception):  # noqa: N818 - a fault is retried; only what is left of
         return self.kind not in _UNBILLED
 
 
-def kind_of_status(status: int, message: str) -> FaultKind:
-    """Classify an HTTP status and the server's own words."""
-    words = message.lower()
+def kind_of_status(status: int, message: str, code: str = "") -> FaultKind:
+    """Classify an HTTP status and the server's own words, those for machines among them."""
+    words = f"{message} {code}".lower()
     if status == 402 or (status < 500 and any(word in words for word in _QUOTA_WORDS)):
         return FaultKind.QUOTA
     if status in (401, 403):

@@ -14,6 +14,7 @@ from kernelwright.agents.providers.client import Endpoint, Limits, Receipt, Repl
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.agents.providers.openai_responses import GatheredResponse, OpenAIResponsesClient
 from kernelwright.agents.providers.output_limit import Asked
+from kernelwright.agents.providers.sdk_client import code_in
 
 _PATH: Final = "/v1/responses"
 _OVER = frozenset({"completed", "failed", "expired", "cancelled"})
@@ -64,7 +65,8 @@ class OpenAIBatchClient(OpenAIResponsesClient):
             raise Fault(FaultKind.BUSY, said or "the batch ended without a result")
         if answer.status_code != 200:
             sent = Asked.by(prompt, limits, in_use)
-            raise self._refused(answer.status_code, _said(answer.body), sent, {})
+            said, code = _said(answer.body), code_in(answer.body)
+            raise self._refused(answer.status_code, said, sent, {}, code=code)
         gathered = GatheredResponse(limits)
         # Unchecked, as the SDK takes a stream: servers leave out details that it calls required.
         gathered.take(Response.construct(None, **answer.body))

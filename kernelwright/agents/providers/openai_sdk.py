@@ -20,7 +20,13 @@ from kernelwright.agents.providers.client import (
 from kernelwright.agents.providers.fault import Fault
 from kernelwright.agents.providers.output_limit import Asked
 from kernelwright.agents.providers.reported import with_estimate
-from kernelwright.agents.providers.sdk_client import BROKEN, BoundedTransport, SdkClient, timeouts
+from kernelwright.agents.providers.sdk_client import (
+    BROKEN,
+    BoundedTransport,
+    SdkClient,
+    code_in,
+    timeouts,
+)
 
 _Event = TypeVar("_Event")
 
@@ -82,7 +88,8 @@ class OpenAIClient(SdkClient, ABC):
         """Send a request and read its whole reply."""
 
     def _status_fault(self, error: openai.APIStatusError, asked: Asked) -> Fault:
-        return self._refused(error.status_code, _said(error), asked, error.response.headers)
+        headers, code = error.response.headers, code_in(error.body)
+        return self._refused(error.status_code, _said(error), asked, headers, code=code)
 
     async def close(self) -> None:
         """Release the SDK's connections."""

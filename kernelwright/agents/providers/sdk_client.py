@@ -171,7 +171,9 @@ class SdkClient:
         fault.message = self._endpoint.key.redact(fault.message)
         return fault
 
-    def _refused(self, status: int, said: str, asked: Asked, headers: Mapping[str, str]) -> Fault:
+    def _refused(
+        self, status: int, said: str, asked: Asked, headers: Mapping[str, str], *, code: str
+    ) -> Fault:
         """Return the fault of a refused request, a concession where it names a feature in use."""
         # Before the words are cut to a line, which may cut a key in two.
         said = self._endpoint.key.redact(said)
@@ -185,12 +187,22 @@ class SdkClient:
             is_refusal = status in _REFUSES_A_FEATURE or _REFUSAL.search(message) is not None
             if is_refusal and self._features.concede(message, asked.in_use):
                 return Fault(FaultKind.UNSUPPORTED, message)
-        return status_fault(status, message, headers)
+        kind = kind_of_status(status, message, code)
+        return Fault(kind, message, retry_after_s=_retry_after_s(headers))
 
 
-def status_fault(status: int, message: str, headers: Mapping[str, str]) -> Fault:
-    """Return the fault that an HTTP error status stands for."""
-    return Fault(kind_of_status(status, message), message, retry_after_s=_retry_after_s(headers))
+def code_in(body: object) -> str:
+    """Return the words for machines in an error's body, its code and its type.
+
+    Args:
+        body: the error, or what has it as `error`.
+    """
+    if not isinstance(body, Mapping):
+        return ""
+    if isinstance(inner := body.get("error"), Mapping):
+        body = inner
+    words = (body.get("code"), body.get("type"))
+    return " ".join(word for word in words if isinstance(word, str))
 
 
 def broken_fault(error: Exception) -> Fault:

@@ -24,7 +24,7 @@ from kernelwright.agents.session import (
 )
 from kernelwright.errors import BudgetError, ModelError
 from tests.agents.loopback.partner import PURPOSE, QUICK, Partner, Verse, prompt
-from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response
+from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Raw, Refused, Response
 from tests.agents.loopback.wire import Heard, Said
 
 VERSE = json.dumps({"line": "waves", "times": 3})
@@ -127,6 +127,31 @@ def test_what_no_retry_mends_is_said_in_a_sentence(
         pytest.raises(ModelError, match=told),
     ):
         Partner(server, provider).ask()
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses"])
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [
+        (429, "insufficient_quota", "has no quota left"),
+        (403, "billing_error", "has no quota left"),
+        (400, "context_length_exceeded", "the prompt does not fit"),
+        (400, "content_policy_violation", r"refused \(Sorry\)"),
+        (404, "model_not_found", "is not a model that the server knows"),
+    ],
+)
+@pytest.mark.parametrize("key", ["code", "type"])
+def test_the_code_of_an_error_counts_whatever_its_words_are(
+    wire: str, status: int, code: str, told: str, key: str
+) -> None:
+    error = {"message": "Sorry", "type": "some_error", "code": 7, key: code}
+    refused = Raw(status, "application/json", json.dumps({"error": error}).encode())
+    with (
+        LoopbackServer(Sequence(refused)) as server,
+        pytest.raises(ModelError, match=told),
+    ):
+        Partner(server, wire).ask()
     assert len(server.requests) == 1
 
 
