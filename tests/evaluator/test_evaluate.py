@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from kernelwright.errors import DeviceError
@@ -14,10 +15,12 @@ from kernelwright.evaluator.evaluate import Evaluator, evaluate
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference, calibrate
 from kernelwright.evaluator.stages.trial import Trial
+from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.worker import start
+from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import ForcedCondition
 from kernelwright.metal.device.executable import RunResult
-from kernelwright.metal.kernel import Program
+from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 
 def edited(base: str, *replace: tuple[str, str], **fields: object) -> Program:
@@ -312,3 +315,47 @@ def test_an_evaluator_that_is_closed_meanwhile_gives_no_verdict_and_starts_nothi
         with pytest.raises(DeviceError, match="its evaluator was closed"):
             evaluator.evaluate(task_of("softmax"), program)
         assert not evaluator.processes
+
+
+def test_a_lane_with_nothing_but_minus_infinity_must_not_make_a_row_nan(
+    evaluator: Evaluator,
+) -> None:
+    """A fully masked strip of a partly masked row: -inf minus its own maximum is NaN."""
+    source = """
+uint row = thread_position_in_grid.y;
+uint lane = thread_index_in_simdgroup;
+float most = -INFINITY;
+for (uint c = lane; c < 1024; c += 32) {
+  float value = x[row * 1024 + c];
+  most = metal::isnan(value) || value > most ? value : most;
+}
+float total = 0.0f;
+for (uint c = lane; c < 1024; c += 32) {
+  total += metal::precise::exp(x[row * 1024 + c] - most);
+}
+bool is_nan = simd_any(metal::isnan(most));
+float top = simd_max(most);
+total = simd_sum(GUARD(total * metal::precise::exp(most - top)));
+float found = metal::isinf(top) ? top : top + metal::precise::log(total);
+if (lane == 0) {
+  y[row] = is_nan ? NAN : found;
+}
+"""
+    graph = canonicalize(capture(lambda x: mx.logsumexp(x, axis=1), mx.zeros((16, 1024))))
+    x, y = (
+        Tensor(name=name, dtype=type_.dtype, shape=type_.shape)
+        for name, type_ in zip("xy", (*graph.input_types, *graph.output_types), strict=True)
+    )
+    found: list[Status] = []
+    for guard in ("most == -INFINITY ? 0.0f : ", ""):
+        kernel = Kernel(
+            name="log_total",
+            inputs=("x",),
+            outputs=("y",),
+            source=source.replace("GUARD(", f"({guard}"),
+            grid=(32, 16, 1),
+            threadgroup=(32, 1, 1),
+        )
+        program = Program(inputs=(x,), outputs=(y,), kernels=(kernel,))
+        found.append(evaluator.evaluate(Task(graph, "log_total"), program).status)
+    assert found == [Status.CORRECT, Status.WRONG]

@@ -31,7 +31,7 @@ class Distribution(StrEnum):
     ALTERNATING = "alternating"
     SORTED = "sorted"
     MASKED = "masked"
-    """Random elements and whole rows at minus infinity."""
+    """Minus infinity in random places, at an end of a row, in all but one or two, in whole rows."""
     SPECIAL = "special"
     """A few NaN and infinities among ordinary values."""
     NAN = "NaN"

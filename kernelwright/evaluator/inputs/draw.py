@@ -26,6 +26,7 @@ _LATTICES = tuple(
 """Small exact numbers, most of whose sums, differences and products are such."""
 _OF_256 = 77
 """Of 256: a share of three tenths."""
+_MASK_TURNS = 4
 
 
 def draw(
@@ -201,8 +202,27 @@ def _sprinkled(values: Values, value: float, random: Random) -> Values:
     return values
 
 
+def _hidden(values: Values, value: float, random: Random) -> Values:
+    """Set what a mask hides, by turns of rows: all but one or two, three tenths, an end, a start.
+
+    Where one or two are left, whole strips, tiles and lanes of a row hold nothing but `value`.
+    """
+    count, length = values.shape
+    if length < _LEAST_THINNED:
+        return _sprinkled(values, value, random)
+    first = 0 if count >= _MASK_TURNS else int(random.integers(_MASK_TURNS))
+    turn = ((first + np.arange(count)) % _MASK_TURNS)[:, None]
+    column, place = np.arange(length), random.integers(1, length, (count, 1))
+    left = (column == place) | (column == random.integers(0, length, (count, 1)))
+    sprinkled = random.integers(0, 256, values.shape, np.uint8) < _OF_256
+    by_turn = (~left, sprinkled, column >= place, column < place)
+    is_hidden = np.select([turn == number for number in range(_MASK_TURNS)], by_turn)
+    values[is_hidden.astype(bool)] = value
+    return values
+
+
 def _masked(count: int, length: int, dtype: Dtype, random: Random) -> Values:
-    values = _sprinkled(_normal(count, length, dtype, random), -np.inf, random)
+    values = _hidden(_normal(count, length, dtype, random), -np.inf, random)
     if count > 1:
         values[-1] = -np.inf
     return values
@@ -265,8 +285,8 @@ def _sentinel(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     """Draw masked rows with the lowest number, and -1e9, in place of minus infinity."""
     values = _normal(count, length, dtype, random)
     largest, _ = limits_of(dtype)
-    values[0::3] = _sprinkled(values[0::3], -largest, random)
-    values[1::3] = _sprinkled(values[1::3], -min(1e9, largest / 4), random)
+    values[0::3] = _hidden(values[0::3], -largest, random)
+    values[1::3] = _hidden(values[1::3], -min(1e9, largest / 4), random)
     values[2::3] = -largest
     return values
 

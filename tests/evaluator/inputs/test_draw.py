@@ -33,3 +33,15 @@ def test_products_of_sums_of_huge_squares_overflow(dtype: Dtype) -> None:
 def test_some_rows_lie_below_what_a_maximum_is_often_started_with() -> None:
     rows = draw(Distribution.EXTREME, (60, 50), Dtype.FLOAT32, np.random.default_rng(6))
     assert (rows.max(axis=1) < -1e30).sum() > 5
+
+
+@pytest.mark.parametrize("kind", [Distribution.MASKED, Distribution.SENTINEL], ids=str)
+@pytest.mark.parametrize("count", [2, 3, 24])
+def test_masks_leave_ends_starts_or_a_few_of_a_row(kind: Distribution, count: int) -> None:
+    left: list[int] = []
+    for seed in range(24 // count * 4):
+        rows = draw(kind, (count, 4096), Dtype.FLOAT32, np.random.default_rng(seed))
+        left += [int(n) for n in (rows > -1e8).sum(axis=1)]
+    assert {1, 2} & set(left)
+    assert any(2700 < n < 3000 for n in left)
+    assert any(2 < n < 2600 or 3100 < n < 4096 for n in left)
