@@ -64,7 +64,8 @@ def test_totals_are_those_of_the_runs_that_are_asked_for(
     store.add_trial(new_trial(campaign, task_of((4, 8)), program_of("c")))
     pay(store, campaign, task_of((4, 8)).fingerprint, 9)
     totals = store.browse.totals([campaign.id])
-    assert (totals.tried, totals.evaluated, totals.right) == (2, 2, 1)
+    assert (totals.tried, totals.evaluated) == (2, 2)
+    assert store.browse.right_candidates([campaign.id]) == 1
     assert (totals.under_way, totals.waiting) == (0, 1)
     assert totals.spend.microdollars == 9
     assert [p.dollars for p in store.browse.payments([campaign.id])] == [9e-6]
@@ -217,8 +218,9 @@ def _plans(words: str, ask: Callable[[], object]) -> list[str]:
         lambda store, run: store.browse.tasks([run]),
         lambda store, run: store.browse.totals([run]),
         lambda store, run: store.browse.verdicts([run]),
+        lambda store, run: store.browse.right_candidates([run]),
     ],
-    ids=["tasks", "tasks of a run", "totals", "verdicts"],
+    ids=["tasks", "tasks of a run", "totals", "verdicts", "right"],
 )
 def test_a_sum_reads_no_rows_of_trials_and_evaluations(
     ask: Callable[[KernelStore, str], object],

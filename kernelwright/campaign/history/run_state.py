@@ -43,10 +43,14 @@ class RunState(Record):
     """Why it ended, as the report says it; empty while it goes on."""
 
 
-def state_of(store: KernelStore, run: Campaign) -> RunState:
-    """Read how a campaign stands by its newest run, with what its earlier ones did."""
+def state_of(store: KernelStore, run: Campaign, right: int | None = None) -> RunState:
+    """Read how a campaign stands by its newest run, with what its earlier ones did.
+
+    `right` is the number of right candidates, where it is known already.
+    """
     runs = store.runs(shown_id(run)) or (run,)
-    totals = store.browse.totals([r.id for r in runs])
+    ids = [r.id for r in runs]
+    totals = store.browse.totals(ids)
     return RunState(
         id=shown_id(run),
         kind="campaign" if campaign_spec_of(run) else "search",
@@ -55,7 +59,7 @@ def state_of(store: KernelStore, run: Campaign) -> RunState:
         state=word_for(store, run),
         tried=totals.tried,
         evaluated=totals.evaluated,
-        correct=totals.right,
+        correct=store.browse.right_candidates(ids) if right is None else right,
         started_at=min(r.started_at for r in runs),
         ended_at=run.ended_at,
         seconds=sum(lasted_s(store, r) for r in runs),

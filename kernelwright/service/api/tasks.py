@@ -1,15 +1,19 @@
 """Tasks and candidates as the API tells them: descent, sources, comparisons, conversations."""
 
+from collections.abc import Mapping
+
 from kernelwright.agents.roles.text.graph_text import node_table
 from kernelwright.agents.session.transcript import Transcript
 from kernelwright.campaign.history.ledger import conversations_about
-from kernelwright.campaign.history.run_state import state_of
+from kernelwright.campaign.history.resuming import current, searches, shown_id
+from kernelwright.campaign.history.run_state import RunState, state_of
 from kernelwright.campaign.report.champion_list import CandidatePage, candidate_gain
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import Graph
-from kernelwright.service.api.campaigns import campaign_list, campaign_tasks, newest_run
+from kernelwright.service.api.campaigns import campaign_tasks, newest_run
 from kernelwright.service.api.difference import difference
 from kernelwright.service.api.highlight import sources_of
+from kernelwright.service.api.recent import known_state
 from kernelwright.service.api.record import (
     CandidateDiff,
     ComparedTask,
@@ -24,6 +28,8 @@ from kernelwright.store import KernelStore, TaskSummary
 from kernelwright.store.browsing import CandidateNode, ListedTask, TrialFilter
 
 _MOST_FOUND = 12
+_MOST_SEARCHED = 100
+"""Campaigns, the newest ones."""
 
 
 def task_page(store: KernelStore, prefix: str) -> TaskPage:
@@ -97,10 +103,14 @@ def comparison(store: KernelStore, left: str, right: str) -> Comparison:
     both = [task for task in before if task in after]
     rest = [task for task in (*before, *after) if (task in before) != (task in after)]
     return Comparison(
-        left=state_of(store, newest_run(store, left)),
-        right=state_of(store, newest_run(store, right)),
+        left=_state(store, left, before),
+        right=_state(store, right, after),
         tasks=tuple(_compared(before.get(task), after.get(task)) for task in (*both, *rest)),
     )
+
+
+def _state(store: KernelStore, prefix: str, rows: Mapping[str, ListedTask]) -> RunState:
+    return state_of(store, newest_run(store, prefix), sum(row.right for row in rows.values()))
 
 
 def _by_id(store: KernelStore, prefix: str) -> dict[str, ListedTask]:
@@ -127,9 +137,9 @@ def search(store: KernelStore, text: str) -> SearchResult:
         return SearchResult(tasks=(), candidates=(), campaigns=())
     candidates = store.browse.trials(TrialFilter(text=wanted), limit=_MOST_FOUND)
     campaigns = [
-        state
-        for state in campaign_list(store, limit=100)
-        if wanted.lower() in state.name.lower() or state.id.startswith(wanted.lower())
+        known_state(store, run)
+        for run in current(searches(store))[:_MOST_SEARCHED]
+        if wanted.lower() in run.name.lower() or shown_id(run).startswith(wanted.lower())
     ]
     return SearchResult(
         tasks=store.browse.find_tasks(wanted, limit=_MOST_FOUND),

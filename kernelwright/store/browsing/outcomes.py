@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, Subquery, case, func, literal, select
+from sqlalchemy import ColumnElement, Select, Subquery, case, func, literal, select
 from sqlalchemy.orm import Session, defer
 
 from kernelwright.evaluator.evaluation import Status
@@ -14,7 +14,7 @@ from kernelwright.store.browsing.record import (
     TaskVerdicts,
     UnusableReplies,
 )
-from kernelwright.store.browsing.tasks import RIGHT, summaries
+from kernelwright.store.browsing.summary import RIGHT, summaries
 from kernelwright.store.commands.champion import RANK_KINDS
 from kernelwright.store.dialogue import SUMS, spend_of
 from kernelwright.store.queries.candidate import entry_of
@@ -30,46 +30,56 @@ def task_verdicts(session: Session, runs: Collection[str]) -> tuple[TaskVerdicts
 
     A candidate counts once, by its last verdict.
     """
-    latest = _latest(runs)
-    is_done = (latest.c.state == "done") | latest.c.evaluation_id.is_not(None)
-    turns = (
-        select(
-            CandidateRow.task_id,
-            EvaluationRow.status,
-            case((EvaluationRow.status.in_(RIGHT), EvaluationRow.rank_kind)).label("kind"),
-            case((is_done, 1), else_=0).label("is_done"),
-            EvaluationRow.rank_value,
-        )
-        .select_from(latest)
-        .join(CandidateRow, CandidateRow.id == latest.c.candidate_id)
-        # Every verdict has a status; asked for it, SQLite reads the index that holds the sum's
-        # columns, and not the row of each verdict.
-        .outerjoin(
-            EvaluationRow,
-            (EvaluationRow.id == latest.c.evaluation_id) & (EvaluationRow.status > ""),
-        )
-        .where(latest.c.place == 1)
-        .subquery()
-    )
-    groups = (turns.c.task_id, turns.c.status, turns.c.kind)
-    query = select(
-        *groups, func.count(), func.sum(turns.c.is_done), func.min(turns.c.rank_value)
-    ).group_by(*groups)
     tried: dict[str, int] = {}
     verdicts: dict[str, dict[Status, int]] = {}
     best: dict[str, Rank] = {}
-    for task, status, rank_kind, count, done, value in session.execute(query):
-        tried[task] = tried.get(task, 0) + int(done or 0)
+    for task, status, rank_kind, count, value in session.execute(_by_verdict(runs)):
+        tried[task] = tried.get(task, 0) + count
         counts = verdicts.setdefault(task, {})
-        if status is not None:
-            counts[Status(status)] = counts.get(Status(status), 0) + count
+        counts[Status(status)] = counts.get(Status(status), 0) + count
         if rank_kind is not None and value is not None:
             rank = Rank.model_validate({"kind": rank_kind, "value": value})
             best[task] = min(best.get(task, rank), rank, key=_order)
+    for state, task, count in session.execute(_without_verdict(runs)):
+        tried[task] = tried.get(task, 0) + (count if state == "done" else 0)
+        verdicts.setdefault(task, {})
     known = summaries(session, list(verdicts))
     return tuple(
         TaskVerdicts(task=known[id_], tried=tried[id_], verdicts=found, best=best.get(id_))
         for id_, found in verdicts.items()
+    )
+
+
+def _by_verdict(runs: Collection[str]) -> Select[tuple[str, str, str | None, int, float | None]]:
+    """Count last turns by task, verdict and kind of rank, with the best rank."""
+    latest = _latest(runs)
+    kind = case((EvaluationRow.status.in_(RIGHT), EvaluationRow.rank_kind))
+    groups = (EvaluationRow.task_id, EvaluationRow.status, kind)
+    # Every verdict has a status; asked for it, SQLite reads the index that holds the sum's columns,
+    # and not the row of each verdict.
+    is_verdict = (EvaluationRow.id == latest.c.evaluation_id) & (EvaluationRow.status > "")
+    return (
+        select(*groups, func.count(), func.min(EvaluationRow.rank_value))
+        .select_from(latest)
+        .join(EvaluationRow, is_verdict)
+        .where(latest.c.place == 1)
+        .group_by(*groups)
+    )
+
+
+def _without_verdict(runs: Collection[str]) -> Select[tuple[str, str, int]]:
+    """Count last turns that left no verdict, by state and task."""
+    latest = _latest(runs)
+    turns = (
+        select(latest.c.candidate_id, latest.c.state)
+        .where(latest.c.place == 1, latest.c.evaluation_id.is_(None))
+        .subquery()
+    )
+    return (
+        select(turns.c.state, CandidateRow.task_id, func.count())
+        .select_from(turns)
+        .join(CandidateRow, CandidateRow.id == turns.c.candidate_id)
+        .group_by(turns.c.state, CandidateRow.task_id)
     )
 
 

@@ -62,7 +62,6 @@ class RunTotals(Record):
     ended: int
     """Trials with a verdict, those that the store knew among them."""
     evaluated: int
-    right: int
     under_way: int
     """Candidates that are evaluated or confirmed now, or were when a run died."""
     waiting: int

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, case, false, func, or_, select
 from sqlalchemy.orm import Session
 
 from kernelwright.store.browsing.record import ModelPayment, RunTotals
-from kernelwright.store.browsing.tasks import RIGHT
+from kernelwright.store.browsing.summary import RIGHT
 from kernelwright.store.dialogue import (
     BILL_IS_KNOWN,
     KNOWN_TO_BE_PAID,
@@ -37,21 +37,25 @@ def run_totals(session: Session, runs: Collection[str]) -> RunTotals:
             func.sum(case((TrialRow.state == "intended", 1), else_=0)),
         ).where(TrialRow.campaign_id.in_(runs))
     ).one()
-    right = session.scalar(
-        select(func.count(TrialRow.candidate_id.distinct()))
-        .join(EvaluationRow, EvaluationRow.id == TrialRow.evaluation_id)
-        .where(TrialRow.campaign_id.in_(runs), EvaluationRow.status.in_(RIGHT))
-    )
     sums = session.execute(select(*SUMS).where(CallRow.campaign_id.in_(runs))).one()
     return RunTotals(
         tried=tried,
         ended=ended or 0,
         evaluated=evaluated or 0,
-        right=right or 0,
         under_way=under_way or 0,
         waiting=waiting or 0,
         spend=spend_of(*sums),
     )
+
+
+def right_candidates(session: Session, runs: Collection[str]) -> int:
+    """Count the candidates of some runs that are right."""
+    query = (
+        select(func.count(TrialRow.candidate_id.distinct()))
+        .join(EvaluationRow, EvaluationRow.id == TrialRow.evaluation_id)
+        .where(TrialRow.campaign_id.in_(runs), EvaluationRow.status.in_(RIGHT))
+    )
+    return session.scalar(query) or 0
 
 
 def calls_under_way(session: Session, run: str) -> tuple[RecordedModelCall, ...]:

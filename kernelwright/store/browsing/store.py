@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kernelwright.store.browsing import candidates, outcomes, runs, tasks
+from kernelwright.store.browsing import candidates, outcomes, runs, summary, tasks
 from kernelwright.store.browsing.record import (
     CandidateNode,
     CandidateOrder,
@@ -49,7 +49,7 @@ class BrowsingStore:
         """
         with self._read() as session:
             task_id = resolve_task(session, prefix)
-            return tasks.summaries(session, [task_id])[task_id]
+            return summary.summaries(session, [task_id])[task_id]
 
     def graph_json(self, task_id: str) -> str:
         """Return a task's reference graph as JSON."""
@@ -115,6 +115,11 @@ class BrowsingStore:
         """Add up what some runs did and spent."""
         with self._read() as session:
             return runs.run_totals(session, run_ids)
+
+    def right_candidates(self, run_ids: Collection[str]) -> int:
+        """Count the candidates of some runs that are right."""
+        with self._read() as session:
+            return runs.right_candidates(session, run_ids)
 
     def payments(self, run_ids: Collection[str]) -> tuple[ModelPayment, ...]:
         """Return what models were paid when."""

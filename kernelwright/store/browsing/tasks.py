@@ -1,12 +1,15 @@
 """Tasks with what was tried for them, added up by the database."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, literal_column, select
 from sqlalchemy.orm import Session
 
 from kernelwright.evaluator.evaluation import Status
+from kernelwright.store.browsing.outcomes import task_verdicts
 from kernelwright.store.browsing.record import FoundTask, ListedTask
+from kernelwright.store.browsing.summary import RIGHT, SUMMARY, summary_of
 from kernelwright.store.dialogue import SUMS, spend_of
 from kernelwright.store.model_call import Spend
 from kernelwright.store.queries.champion import champion_of, freshness_of, speedup_of
@@ -22,7 +25,6 @@ from kernelwright.store.schema import (
     TrialRow,
 )
 
-RIGHT = (Status.CORRECT.value, Status.PROMOTED.value)
 _KINDS = ("measured", "predicted", "traffic")
 _NOTHING = Spend(calls=0, tokens=0, microdollars=0)
 Runs = Collection[str] | None
@@ -37,7 +39,7 @@ def listed_tasks(
     `device` is a name and a chip, whose champions are meant; without it each task's champion is
     the one that gains most, a measured one before a predicted one.
     """
-    tried, (right, best) = _tried(session, runs), _right(session, runs)
+    tried, right, best = _counted(session, runs)
     champions, spent = _champions(session, device), _spent(session, runs)
     listed = []
     for task in _tasks(session, runs):
@@ -78,23 +80,14 @@ def found_tasks(session: Session, text: str, limit: int) -> tuple[FoundTask, ...
         fits = fits | func.lower(column).contains(wanted, autoescape=True)
     fits = fits | TaskRow.id.startswith(wanted, autoescape=True)
     query = (
-        select(*_SUMMARY, champion)
+        select(*SUMMARY, champion)
         .where(fits)
         .order_by(champion.is_(None), TaskRow.name, TaskRow.id)
         .limit(limit)
     )
     return tuple(
-        FoundTask(task=_summary(row[:5]), champion_id=row[5]) for row in session.execute(query)
+        FoundTask(task=summary_of(row[:5]), champion_id=row[5]) for row in session.execute(query)
     )
-
-
-_SUMMARY = (TaskRow.id, TaskRow.name, TaskRow.signature, TaskRow.dtype, TaskRow.shapes)
-
-
-def summaries(session: Session, task_ids: Collection[str]) -> dict[str, TaskSummary]:
-    """Return tasks by their ids."""
-    query = select(*_SUMMARY).where(TaskRow.id.in_(task_ids))
-    return {row[0]: _summary(row[:5]) for row in session.execute(query)}
 
 
 def champions(session: Session, task_id: str) -> tuple[Champion, ...]:
@@ -116,18 +109,20 @@ def graph_json(session: Session, task_id: str) -> str:
     return session.execute(select(TaskRow.graph).where(TaskRow.id == task_id)).scalar_one()
 
 
-def _summary(columns: Sequence[object]) -> TaskSummary:
-    names = ("id", "name", "signature", "dtype", "shapes")
-    return TaskSummary.model_validate(dict(zip(names, columns, strict=True)))
-
-
 def _tasks(session: Session, runs: Runs) -> list[TaskSummary]:
-    query = select(*_SUMMARY).order_by(TaskRow.name, TaskRow.id)
+    query = select(*SUMMARY).order_by(TaskRow.name, TaskRow.id)
     if runs is not None:
         linked = select(CampaignTaskRow.task_id).where(CampaignTaskRow.campaign_id.in_(runs))
         # Runs of older versions are linked to their tasks by what they tried only.
-        query = query.where(TaskRow.id.in_(linked.union(_tried_in(runs))))
-    return [_summary(row[:5]) for row in session.execute(query)]
+        if older := set(runs) - set(session.scalars(_linked_runs(runs))):
+            linked = linked.union(_tried_in(older))
+        query = query.where(TaskRow.id.in_(linked))
+    return [summary_of(row[:5]) for row in session.execute(query)]
+
+
+def _linked_runs(runs: Collection[str]) -> Select[str]:
+    links = CampaignTaskRow.campaign_id
+    return select(links).where(links.in_(runs)).distinct()
 
 
 def _tried_in(runs: Collection[str]) -> Select[str]:
@@ -139,20 +134,49 @@ def _tried_in(runs: Collection[str]) -> Select[str]:
     )
 
 
-def _tried(session: Session, runs: Runs) -> dict[str, int]:
-    """Count candidates by task; what waits, or was cut off in flight, was not tried."""
-    has_verdict = (TrialRow.state == "done") | TrialRow.evaluation_id.is_not(None)
-    query = (
-        select(CandidateRow.task_id, func.count(CandidateRow.id.distinct()))
-        .join(TrialRow, TrialRow.candidate_id == CandidateRow.id)
-        .where(has_verdict)
+def _counted(
+    session: Session, runs: Runs
+) -> tuple[dict[str, int], dict[str, int], dict[str, Rank]]:
+    """Count the candidates that were tried, and those that are right, with the best rank."""
+    if runs is None:
+        return _tried(session), *_right(session)
+    found = task_verdicts(session, runs)
+    return (
+        {one.task.id: one.tried for one in found},
+        {one.task.id: sum(one.verdicts.get(Status(s), 0) for s in RIGHT) for one in found},
+        {one.task.id: one.best for one in found if one.best is not None},
     )
-    if runs is not None:
-        query = query.where(TrialRow.campaign_id.in_(runs))
-    return {row[0]: row[1] for row in session.execute(query.group_by(CandidateRow.task_id))}
 
 
-def _right(session: Session, runs: Runs) -> tuple[dict[str, int], dict[str, Rank]]:
+def _tried(session: Session) -> dict[str, int]:
+    """Count candidates by task; what waits, or was cut off in flight, was not tried."""
+    # Grouped by a value and not by a column, SQLite takes the index that holds all that is counted
+    # and not the one that is in order.
+    task_id = EvaluationRow.task_id.concat(literal_column("''"))
+    judged = (
+        select(task_id, func.count(EvaluationRow.candidate_id.distinct()))
+        .where(EvaluationRow.status > "")
+        .group_by(task_id)
+    )
+    ended = select(TrialRow.candidate_id).where(
+        TrialRow.state == "done", TrialRow.evaluation_id.is_(None)
+    )
+    is_judged = select(EvaluationRow.candidate_id).where(
+        EvaluationRow.candidate_id == CandidateRow.id
+    )
+    failed = (
+        select(CandidateRow.task_id, func.count())
+        .where(CandidateRow.id.in_(ended), ~is_judged.exists())
+        .group_by(CandidateRow.task_id)
+    )
+    counts: Counter[str] = Counter()
+    for query in (judged, failed):
+        for task, count in session.execute(query):
+            counts[task] += count
+    return counts
+
+
+def _right(session: Session) -> tuple[dict[str, int], dict[str, Rank]]:
     """Count correct candidates, and find the best rank of the best kind, by task."""
     query = select(
         EvaluationRow.task_id,
@@ -160,10 +184,6 @@ def _right(session: Session, runs: Runs) -> tuple[dict[str, int], dict[str, Rank
         func.count(EvaluationRow.candidate_id.distinct()),
         func.min(EvaluationRow.rank_value),
     ).where(EvaluationRow.status.in_(RIGHT))
-    if runs is not None:
-        query = query.join(TrialRow, TrialRow.evaluation_id == EvaluationRow.id).where(
-            TrialRow.campaign_id.in_(runs)
-        )
     counts: dict[str, int] = {}
     best: dict[str, Rank] = {}
     for task, kind, count, value in session.execute(

@@ -33,6 +33,8 @@ def seed(
     spec = SearchSpec().model_dump_json()
     campaign = store.begin_campaign(name="many", spec=spec, environment=environment)
     made = tasks(among)
+    for task in made:
+        store.keep_task(task, signature="scaled", campaign_id=campaign.id, function="scaled")
     parents: dict[str, str] = {}
     for number in range(evaluations):
         task = made[number % among]
