@@ -21,6 +21,18 @@ _NOT_LIVE = ("replay", "none")
 _EFFORTS = get_args(Effort)
 
 
+def _is_base(url: str) -> bool:
+    """Say whether paths of an API can be put behind a URL."""
+    try:
+        parts = urlsplit(url)
+        # A number that is no port raises an error.
+        is_place = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    is_bare = not {"?", "#"} & set(url) and "".join(url.split()) == url
+    return parts.scheme in ("http", "https") and is_place and is_bare
+
+
 class ModelSpec(Record):
     """A model as a person names it."""
 
@@ -47,9 +59,10 @@ class ModelSpec(Record):
         stem, _, effort = name.rpartition("@")
         if not (stem and effort in _EFFORTS and provider in PROVIDERS):
             stem, effort = name, ""
-        if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
+        if base_url is not None and not _is_base(base_url):
             raise UsageError(
-                f"expected a base URL such as http://127.0.0.1:8080/v1, found {base_url!r}."
+                "expected a base URL with a host, and nothing behind its path, such as "
+                f"http://127.0.0.1:8080/v1, found {base_url!r}."
             )
         return cls.model_validate(
             {

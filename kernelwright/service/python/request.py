@@ -135,6 +135,24 @@ def search_spec(
         raise InputError(sentence_of(e, names=_ARGUMENTS)) from e
 
 
+def refuse_idle(model: str | Sequence[str] | None, **given: object) -> None:
+    """Refuse arguments that nothing reads because no model is asked.
+
+    What settings give is no mistake: it waits for a search that asks one.
+
+    Raises:
+        InputError: there is one.
+    """
+    asked = current_settings().model if model is None else model
+    if asked not in (None, "none", (), []):
+        return
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name} is for models, and no model is asked; name one with the argument model."
+            )
+
+
 def _refuse_texts(given: Mapping[str, object]) -> None:
     """Refuse what pydantic would read as a number: the text '3', and True as 1.
 

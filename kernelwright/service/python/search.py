@@ -35,7 +35,13 @@ from kernelwright.public_call import in_python, one_sentence
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.python.plan import plan_result
 from kernelwright.service.python.progress import Progress, follow
-from kernelwright.service.python.request import DeviceChoice, chip_of, search_spec, store_of
+from kernelwright.service.python.request import (
+    DeviceChoice,
+    chip_of,
+    refuse_idle,
+    search_spec,
+    store_of,
+)
 from kernelwright.service.python.result import SearchResult
 from kernelwright.service.python.target import Target, captured
 from kernelwright.service.view.progress import ProgressView
@@ -100,6 +106,7 @@ def search(
         StoreError: the store cannot be opened or written.
         ModelError: a model's key or name is missing or wrong.
     """
+    refuse_idle(model, budget=budget, tokens=tokens, calls=calls, base_url=base_url)
     spec = search_spec(
         device=device,
         model=model,

@@ -22,7 +22,7 @@ from kernelwright.agents.session import (
     ReplyError,
     Usage,
 )
-from kernelwright.errors import BudgetError, ModelError
+from kernelwright.errors import BudgetError, ModelError, UsageError
 from tests.agents.loopback.partner import PURPOSE, QUICK, Partner, Verse, prompt
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Raw, Refused, Response
 from tests.agents.loopback.wire import Heard, Said
@@ -247,6 +247,19 @@ def test_a_server_that_stays_busy_ends_in_a_sentence(provider: str) -> None:
     ):
         Partner(server, provider).ask()
     assert len(server.requests) == QUICK.patience.attempts
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "127.0.0.1:8080/v1", "ftp://127.0.0.1/v1", "http://", "http:///v1"),
+        *("http://127.0.0.1:99999/v1", "http://127.0.0.1:port/v1", "http://[::1/v1"),
+        *("http://127.0.0.1/v1?key=1", "http://127.0.0.1/v1#top", "http://127.0.0.1/ v1"),
+    ],
+)
+def test_what_no_path_can_be_put_behind_is_no_base_url(url: str) -> None:
+    with pytest.raises(UsageError, match=r"^expected a base URL .*, found "):
+        ModelSpec.parse("openai:x", url)
 
 
 def test_the_next_model_of_the_list_steps_in(provider: str) -> None:

@@ -63,6 +63,14 @@ CALLS: dict[str, Callable[..., object]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["base_url", "budget", "tokens", "calls"])
+def test_what_is_for_models_is_refused_where_none_is_asked(name: str) -> None:
+    given = {name: "http://127.0.0.1:8080/v1" if name == "base_url" else 2}
+    for model in (None, "none"):
+        with pytest.raises(InputError, match=f"^{name} is for models, and no model is asked"):
+            kw.search(rows, inputs=TYPES, progress=False, model=model, **given)  # type: ignore[arg-type]
+
+
 @pytest.fixture(autouse=True)
 def no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
