@@ -18,7 +18,7 @@ from kernelwright.evaluator.speed.promotion import (
     speedup_of,
 )
 from kernelwright.evaluator.speed.statistics import spread
-from kernelwright.evaluator.speed.timing import Laboratory, Measurements, Order
+from kernelwright.evaluator.speed.timing import EndsIf, Laboratory, Measurements, Order
 from kernelwright.metal.device.executable import Array
 
 Judge = Callable[[int, tuple[Array, ...]], str]
@@ -58,19 +58,19 @@ def race(
     reverse: bool = False,
     seed: int = 0,
     proves: bool = True,
-    screens: bool = False,
+    ends_if: EndsIf = "",
 ) -> Race:
     """Time a candidate against every baseline and say whether it beats the fastest.
 
     `tried` counts the candidates of the search up to this one: the more there were, the more
     proof is asked for, on blocks that no decision has seen before. Without `proves` those are
-    not taken, and nothing is said to be faster. One that only `screens` ends as soon as the
-    statistics let it, and does not ask what equals differ by: it orders candidates.
+    not taken, and nothing is said to be faster. One that ends early, see `Order.ends_if`, says
+    less: where candidates are ordered it does not ask what equals differ by.
     """
-    assert not (proves and screens)
+    assert not (proves and ends_if)
     random = np.random.default_rng(seed)
-    twins = 0 if screens else TWINS
-    screen = laboratory.measure(Order(plan.pairs, twins=twins, reverse=reverse, screens=screens))
+    twins = 0 if ends_if == "hopeless" else TWINS
+    screen = laboratory.measure(Order(plan.pairs, twins=twins, reverse=reverse, ends_if=ends_if))
     if refused := _refuse(screen, plan, roofline, judge):
         return refused
     intervals = {
@@ -78,13 +78,15 @@ def race(
         for name, comparison in screen.comparisons.items()
     }
     fastest = min(intervals, key=lambda name: intervals[name].ratio)
-    aa_spread = spread(screen.noise) if twins else None
+    aa_spread = spread(screen.noise) if len(screen.noise) else None
     speedups = tuple(speedup_of(name, interval) for name, interval in intervals.items())
     bar = bar_for(plan, tried, aa_spread or 0.0)
     outcome = Race(
         Status.CORRECT,
         False,
-        _words(fastest, screen, intervals[fastest].ratio, bar.margin, is_least=screens),
+        _words(
+            fastest, screen, intervals[fastest].ratio, bar.margin, is_least=ends_if == "hopeless"
+        ),
         speedups,
         _samples(screen, fastest),
         fastest,

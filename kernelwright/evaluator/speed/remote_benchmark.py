@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from kernelwright.errors import DeviceError
+from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.speed.measuring import Measure, MeasureBandwidth, SetUp, measurements_of
 from kernelwright.evaluator.speed.timing import Measurements, Order
@@ -44,11 +45,13 @@ class RemoteLaboratory:
             raise Failure(Status.CRASHED, summary, lost_worker=True) from e
 
 
-def open_laboratory(trial: Trial, cases: TimingCases, seed: int) -> RemoteLaboratory | str:
+def open_laboratory(
+    trial: Trial, cases: TimingCases, plan: TimingPlan, seed: int
+) -> RemoteLaboratory | str:
     """Set up a laboratory in the trial's worker; return why there is nothing to compare with."""
     key = trial.compile(cases.graph)
     config = trial.config
-    request = SetUp(key, cases.graph, cases.inputs, config.timing, seed)
+    request = SetUp(key, cases.graph, cases.inputs, plan, seed)
     reply = trial.call(request, config.measure_timeout_s)
     if problem := reply.header.get("problem"):
         return str(problem)

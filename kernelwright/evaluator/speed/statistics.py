@@ -27,9 +27,13 @@ class Interval:
 
 
 def log_ratios(candidate_ns: Sequence[float], baseline_ns: Sequence[float]) -> Reals:
-    """Return log(baseline / candidate) for each pair taken side by side."""
+    """Return log(baseline / candidate) for each pair taken side by side.
+
+    It is not finite where a sample took no time, or less.
+    """
     candidate, baseline = np.asarray(candidate_ns, float), np.asarray(baseline_ns, float)
-    ratios: Reals = np.log(baseline / candidate)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: Reals = np.log(baseline / candidate)
     return ratios
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -19,12 +19,15 @@ BLOCKS_A_TWIN = 3
 _LAST_SHARE = 0.5
 """Of the outputs that are looked at, those of a sample's last launch."""
 _LOOK = 6
-"""Blocks of a screening after which what is decided is decided: six of one baseline that are all
-apart from six of another come about by chance in 1 of 924 orders."""
+"""Blocks after which what is decided is decided: six of one baseline that are all apart from six of
+another come about by chance in 1 of 924 orders."""
 _HOPELESS = 0.9
 """Of the speed of a baseline: a candidate slower in every block of the look needs no more."""
 _MOST_REJECTED = 3
 """Blocks that may be thrown away for each that is kept before the machine is too restless."""
+
+
+EndsIf = Literal["", "hopeless", "ahead"]
 
 
 class Clock(Protocol):
@@ -214,27 +217,23 @@ class Session:
         chosen = [
             b for b in self.bench.baselines if not order.baselines or b.name in order.baselines
         ]
-        noise = np.array([self._compare_with_a_twin() for _ in range(order.twins)])
-        if order.screens:
-            comparisons = self._screen(chosen, order)
-        else:
-            comparisons = {b.name: self._compare_with(b, order.blocks, order) for b in chosen}
-        observed, self.observed, self._chosen = tuple(self.observed), [], 0
-        return Measurements(comparisons, noise, self._floor_ns(), observed)
-
-    def _screen(self, chosen: Sequence[Arm], order: "Order") -> dict[str, Comparison]:
-        """Take a few blocks of each baseline, and the others of those that may be the fastest."""
         first = min(_LOOK, order.blocks)
-        looks = {b.name: self._compare_with(b, first, order) for b in chosen}
-        if any(look.ratios.max() < np.log(_HOPELESS) for look in looks.values()):
-            return looks
+        comparisons = {b.name: self._compare_with(b, first, order) for b in chosen}
+        noise: list[float] = []
+        if not order.is_over(tuple(comparisons.values())):
+            self._go_on(chosen, comparisons, order)
+            noise = [self._compare_with_a_twin() for _ in range(order.twins)]
+        observed, self.observed, self._chosen = tuple(self.observed), [], 0
+        return Measurements(comparisons, np.array(noise), self._floor_ns(), observed)
+
+    def _go_on(self, chosen: Sequence[Arm], looks: dict[str, Comparison], order: "Order") -> None:
+        """Take the other blocks of those baselines that may be the fastest."""
         least = min(look.ratios.max() for look in looks.values())
         for baseline in chosen:
             look = looks[baseline.name]
-            if look.ratios.min() <= least and order.blocks > first:
-                more = self._compare_with(baseline, order.blocks - first, order)
-                looks[baseline.name] = look.followed_by(more)
-        return looks
+            left = order.blocks - len(look.candidate_ns)
+            if left and look.ratios.min() <= least:
+                looks[baseline.name] = look.followed_by(self._compare_with(baseline, left, order))
 
     def _compare_with(self, baseline: Arm, blocks: int, order: "Order") -> Comparison:
         return self.compare(self.bench.candidate, baseline, blocks, reverse=order.reverse)
@@ -255,16 +254,25 @@ class Session:
 
 @dataclass(frozen=True)
 class Order:
-    """What to measure: blocks against each baseline named, all of them when none is."""
+    """What to measure: blocks against each baseline named, all of them when none is.
+
+    Baselines that cannot be the fastest have a few blocks only.
+    """
 
     blocks: int
     baselines: tuple[str, ...] = ()
     twins: int = 0
     """Twins of a baseline to set against it."""
     reverse: bool = False
-    screens: bool = False
-    """True where a few blocks do for baselines that cannot be the fastest, and for candidates that
-    cannot be as fast as one: it orders candidates, and proves nothing."""
+    ends_if: EndsIf = ""
+    """What ends it after those few blocks: a candidate slower than a baseline in every one, where
+    candidates are ordered; one that is faster than all, where none shall be slower."""
+
+    def is_over(self, looks: Sequence[Comparison]) -> bool:
+        """Say whether the first blocks tell enough."""
+        if self.ends_if == "hopeless":
+            return any(look.ratios.max() < np.log(_HOPELESS) for look in looks)
+        return self.ends_if == "ahead" and all(look.ratios.min() > 0 for look in looks)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.speed.promotion import Roofline
 from kernelwright.evaluator.speed.race import Race, race
-from kernelwright.evaluator.speed.timing import Session
+from kernelwright.evaluator.speed.timing import EndsIf, Session
 from kernelwright.metal.device.executable import Array
 
 PLAN = TimingPlan()
@@ -136,45 +136,55 @@ def test_launches_with_the_same_bits_are_judged_once() -> None:
     assert len(judged) == len(set(judged)) == 2
 
 
-def screened(cost: Cost, *, screens: bool, seed: int = 0) -> tuple[Race, float]:
+def screened(cost: Cost, *, ends_if: EndsIf = "hopeless", seed: int = 0) -> tuple[Race, float]:
     """Race a candidate that nobody is to promote; return the seconds of the machine's time too."""
     machine = Machine(Noise(), np.random.default_rng(seed))
     candidate = SyntheticArm(machine, "candidate", cost)
     costs = {"eager": steady(900_000), "compile": steady(390_000), "fast": steady(400_000)}
     session = Session(bench_of(machine, candidate, costs), PLAN, np.random.default_rng(seed + 1))
-    found = race(session, PLAN, ROOFLINE, judge_answer, seed=seed, proves=False, screens=screens)
+    found = race(session, PLAN, ROOFLINE, judge_answer, seed=seed, proves=False, ends_if=ends_if)
     return found, machine.time_s
 
 
 @pytest.mark.parametrize(
-    ("nanoseconds", "most"), [(139_000, 0.5), (380_000, 0.6), (800_000, 0.3), (20_000_000, 0.3)]
+    ("nanoseconds", "most"), [(139_000, 0.6), (380_000, 0.6), (800_000, 0.3), (20_000_000, 0.3)]
 )
 def test_a_screening_takes_a_part_of_the_time_of_a_full_comparison(
     nanoseconds: float, most: float
 ) -> None:
-    _, full_s = screened(steady(nanoseconds), screens=False)
-    _, screened_s = screened(steady(nanoseconds), screens=True)
+    _, full_s = screened(steady(nanoseconds), ends_if="")
+    _, screened_s = screened(steady(nanoseconds))
     assert screened_s < most * full_s
 
 
 @pytest.mark.parametrize("nanoseconds", [139_000, 380_000, 800_000])
 def test_a_screening_finds_what_a_full_comparison_does(nanoseconds: float) -> None:
     for seed in range(5):
-        full, _ = screened(steady(nanoseconds), screens=False, seed=seed)
-        quick, _ = screened(steady(nanoseconds), screens=True, seed=seed)
+        full, _ = screened(steady(nanoseconds), ends_if="", seed=seed)
+        quick, _ = screened(steady(nanoseconds), seed=seed)
         assert quick.candidate_ns == pytest.approx(full.candidate_ns, rel=0.03)
         assert min(s.ratio for s in quick.speedups) == pytest.approx(
             min(s.ratio for s in full.speedups), rel=0.03
         )
 
 
-def test_of_two_baselines_that_may_be_the_fastest_each_is_timed_in_full() -> None:
-    found, _ = screened(steady(139_000), screens=True)
+@pytest.mark.parametrize("ends_if", ["", "hopeless"])
+def test_of_two_baselines_that_may_be_the_fastest_each_is_timed_in_full(ends_if: EndsIf) -> None:
+    found, _ = screened(steady(139_000), ends_if=ends_if)
     blocks = {s.arm: len(s.nanoseconds) for s in found.samples}
     assert (blocks["eager"], blocks["compile"], blocks["fast"]) == (6, PLAN.pairs, PLAN.pairs)
 
 
+@pytest.mark.parametrize(("nanoseconds", "is_over"), [(300_000, True), (388_000, False)])
+def test_what_must_not_be_slower_ends_where_it_is_ahead(nanoseconds: float, is_over: bool) -> None:
+    full, full_s = screened(steady(nanoseconds), ends_if="")
+    found, found_s = screened(steady(nanoseconds), ends_if="ahead")
+    assert found.fastest == full.fastest == "compile"
+    assert (found_s < 0.4 * full_s) is is_over
+    assert (found.aa_spread is None) is is_over
+
+
 def test_a_screening_proves_nothing() -> None:
-    found, _ = screened(steady(139_000), screens=True)
+    found, _ = screened(steady(139_000))
     assert not found.is_faster
     assert "at least is asked for" in found.summary
