@@ -1,19 +1,20 @@
 """The whole verdict: stages in order, each a fact about one program, stopping at the first no."""
 
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from types import TracebackType
 from typing import Self
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.oracle.accuracy import same_bytes
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.case_source import CaseSource
-from kernelwright.evaluator.stages.pipeline import run_pipeline
+from kernelwright.evaluator.stages.pipeline import FROM_TIMING, PIPELINE, run_pipeline
 from kernelwright.evaluator.stages.protocol import Context
 from kernelwright.evaluator.stages.trial import Failure, Turn, at_once
 from kernelwright.evaluator.stages.verdict import Verdict
@@ -26,6 +27,8 @@ from kernelwright.metal.kernel import Program
 
 # Workers and rare ops would miss its packages only in the middle of a verdict.
 need_extra("search")
+MOST_CHECKED = 2
+"""Programs of a batch whose checks are remembered; the best of them is confirmed next."""
 
 
 def evaluate(
@@ -66,6 +69,8 @@ class Evaluator:
         self._workers = WorkerPool(device, self.config, turn)
         self._suites = suites or SuiteCache()
         self._quarantined: dict[tuple[str, str], Evaluation] = {}
+        self._checked: OrderedDict[Hashable, tuple[Program, Verdict]] = OrderedDict()
+        """Programs in normal form that came as far as to be timed, and their verdicts till then."""
 
     def __enter__(self) -> Self:
         return self
@@ -83,8 +88,9 @@ class Evaluator:
         self._workers.end()
 
     def renew(self) -> None:
-        """End the workers; the next program gets others."""
+        """End the workers; the next program gets others, and is checked whatever it was before."""
         self._workers.close()
+        self._checked.clear()
 
     def start_over(self, config: EvaluatorConfig) -> None:
         """Judge under a config whose secret draws other cases, in the same worker."""
@@ -135,20 +141,37 @@ class Evaluator:
         return evaluation
 
     def _judged(self, task: Task, program: Program, tried: int) -> Verdict:
-        """Put a program through the stages once."""
-        verdict = Verdict()
+        """Put a program through the stages once.
+
+        One that is to be confirmed, and was just checked on the same cases, goes on from there.
+        """
         self._workers.config = self.config
+        key = self._all_that_checks_depend_on(task, program)
+        is_known = self.config.through is Stage.CONFIRMATION and key in self._checked
+        normal, checked = self._checked[key] if is_known else (program, None)
+        verdict = checked.again() if checked else Verdict()
         context = Context(
             task, program, self.config, self.info, verdict, self.cases, self._workers, tried
         )
         try:
-            run_pipeline(context)
+            if checked:
+                context.program, context.trial = normal, self._workers.trial(normal)
+            run_pipeline(context, FROM_TIMING if checked else PIPELINE)
         except Failure as failure:
             if failure.lost_worker and self._workers.is_over:
                 raise DeviceError("interrupted: its evaluator was closed.") from None
             verdict.fail(failure)
             verdict.case = self._remember(task, failure)
+        if verdict.checked and not verdict.failure:
+            self._checked[key] = (context.program, verdict.checked)
+            while len(self._checked) > MOST_CHECKED:
+                self._checked.popitem(last=False)
         return verdict
+
+    def _all_that_checks_depend_on(self, task: Task, program: Program) -> Hashable:
+        config = self.config.model_copy(update={"through": Stage.TIMING})
+        caught = frozenset(k.id for k in self.regressions if k.task == task.fingerprint)
+        return task.fingerprint, program.id, config, caught
 
     def _secret_of(self, reference: Reference) -> str:
         """Return what drew a visible case: one that was kept before has a secret of its own."""

@@ -359,3 +359,22 @@ if (lane == 0) {
         program = Program(inputs=(x,), outputs=(y,), kernels=(kernel,))
         found.append(evaluator.evaluate(Task(graph, "log_total"), program).status)
     assert found == [Status.CORRECT, Status.WRONG]
+
+
+@pytest.mark.parametrize("is_same_judge", [True, False])
+def test_a_program_that_was_just_checked_is_confirmed_from_there(is_same_judge: bool) -> None:
+    task, program = task_of("softmax"), bases()["softmax"].program
+    config = EvaluatorConfig(secret="s")
+    confirming = config.model_copy(update={"through": Stage.CONFIRMATION})
+    with Evaluator("simulator", config) as evaluator:
+        screened = evaluator.evaluate(task, program)
+        if not is_same_judge:
+            evaluator.renew()
+        evaluator.config = confirming
+        found = evaluator.evaluate(task, program)
+    assert found.has_passed_hidden_gate
+    assert [s.stage for s in found.stages] == list(Stage)
+    before, after = screened.stages[:8], found.stages[:8]
+    assert (before == after) is is_same_judge, "what was checked took the time that it took"
+    assert (found.cases, found.accuracy) == (screened.cases, screened.accuracy)
+    assert found.predicted_us == pytest.approx(screened.predicted_us)

@@ -71,7 +71,7 @@ class EvaluatorPool:
             self.tool_evaluations -= 1
             return known
         self.evaluations += 1
-        with self._borrowed(task, alone=alone) as judge:
+        with self._borrowed(task, program, alone=alone) as judge:
             return judge.evaluate(task, program)
 
     def try_out(self, task: Task, program: Program) -> Evaluation:
@@ -82,7 +82,7 @@ class EvaluatorPool:
         """
         self.evaluations += 1
         self.tool_evaluations += 1
-        with self._borrowed(task, alone=False) as judge:
+        with self._borrowed(task, program, alone=False) as judge:
             evaluation = judge.evaluate(task, program)
         if not self.info.measures_time:
             # Counted times are the same every time; measured ones are taken again.
@@ -91,12 +91,12 @@ class EvaluatorPool:
 
     def confirm(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
         """Put a candidate through every stage on the next free judge."""
-        with self._borrowed(task, alone=alone) as judge:
+        with self._borrowed(task, program, alone=alone) as judge:
             return judge.confirm(task, program)
 
     @contextmanager
-    def _borrowed(self, task: Task, *, alone: bool) -> Iterator[RetryingJudge]:
-        judge = self._borrow(task.fingerprint)
+    def _borrowed(self, task: Task, program: Program, *, alone: bool) -> Iterator[RetryingJudge]:
+        judge = self._borrow(task.fingerprint, program.id)
         try:
             if alone:
                 judge.start_again()
@@ -105,16 +105,20 @@ class EvaluatorPool:
             with self._lock:
                 self._idle.append(judge)
 
-    def _borrow(self, task_id: str) -> RetryingJudge:
-        """Take one that has the task's cases, else the one that has been idle for longest."""
+    def _borrow(self, task_id: str, program_id: str) -> RetryingJudge:
+        """Take one that has checked the program, else one that has the task's cases.
+
+        Else it is the one that has been idle for longest.
+        """
         with self._lock:
             if not self._idle:
                 # A search whose every candidate is known starts no second worker.
                 judge = RetryingJudge(self._make_judge, self.info, self._health)
                 self._judges.append(judge)
                 return judge
-            informed = (judge for judge in self._idle if task_id in judge.tasks)
-            chosen = next(informed, self._idle[0])
+            informed = [judge for judge in self._idle if task_id in judge.tasks]
+            best = (judge for judge in informed if program_id in judge.programs)
+            chosen = next(best, informed[0] if informed else self._idle[0])
             self._idle.remove(chosen)
             return chosen
 

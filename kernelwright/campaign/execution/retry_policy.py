@@ -1,11 +1,13 @@
 """Judges whose workers die or whose driver falls silent: cool down, try again, park in the end."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.campaign.execution.judge import Judge, MakeJudge
 from kernelwright.errors import DeviceError
+from kernelwright.evaluator.evaluate import MOST_CHECKED
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
@@ -94,6 +96,8 @@ class RetryingJudge:
         self._is_closed = False
         self.tasks: set[str] = set()
         """Tasks whose cases it has drawn."""
+        self.programs: deque[str] = deque(maxlen=MOST_CHECKED)
+        """Those that it judged last, and need not check once more to confirm one."""
 
     @property
     def info(self) -> DeviceInfo:
@@ -106,11 +110,11 @@ class RetryingJudge:
         Raises:
             DeviceParkedError: the device failed again and again.
         """
-        return self._retrying(task, lambda judge: judge.evaluate(task, program))
+        return self._retrying(task, program, lambda judge: judge.evaluate(task, program))
 
     def confirm(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict of every stage."""
-        return self._retrying(task, lambda judge: judge.confirm(task, program))
+        return self._retrying(task, program, lambda judge: judge.confirm(task, program))
 
     def start_again(self) -> None:
         """Give the next candidate a worker that no other has been near."""
@@ -118,6 +122,7 @@ class RetryingJudge:
             self._judge.close()
             self._judge = None
             self.tasks.clear()
+            self.programs.clear()
 
     def close(self) -> None:
         """End its workers."""
@@ -126,10 +131,13 @@ class RetryingJudge:
         if judge is not None:
             judge.close()
 
-    def _retrying(self, task: Task, judge: Callable[[Judge], Evaluation]) -> Evaluation:
+    def _retrying(
+        self, task: Task, program: Program, judge: Callable[[Judge], Evaluation]
+    ) -> Evaluation:
         while True:
             self._wait_for_power()
             self.tasks.add(task.fingerprint)
+            self.programs.append(program.id)
             try:
                 if self._judge is None:
                     self._judge = self._make()

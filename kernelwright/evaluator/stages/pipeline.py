@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.stages.allclose import Allclose
 from kernelwright.evaluator.stages.compilation import Compilation
 from kernelwright.evaluator.stages.confirmation import Confirmation
@@ -29,6 +30,8 @@ PIPELINE: tuple[PipelineStage, ...] = (
     Confirmation(),
 )
 """Every stage of a verdict, in order; it is the order of `Stage` too."""
+FROM_TIMING = PIPELINE[PIPELINE.index(next(s for s in PIPELINE if s.name is Stage.TIMING)) :]
+"""What is left for a program that the same evaluator has checked already."""
 
 
 def run_pipeline(context: Context, pipeline: Sequence[PipelineStage] = PIPELINE) -> None:

@@ -46,7 +46,13 @@ class Verdict:
     failure: Failure | None = None
     case: str = ""
     """The id of the visible case that failed."""
+    checked: "Verdict | None" = None
+    """What it was before the program was timed, where it came so far."""
     _worst: dict[int, tuple[Reference, Deviation]] = field(default_factory=dict)
+
+    def again(self) -> "Verdict":
+        """Return a verdict that goes on from here by itself."""
+        return replace(self, stages=list(self.stages), _worst=dict(self._worst))
 
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[list[str]]:
