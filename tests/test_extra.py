@@ -1,13 +1,16 @@
 """A package that is missing is answered with the extra that brings it."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from kernelwright import extra
+from kernelwright.evaluator.attacks.corpus import bases
 from kernelwright.extra import MissingExtraError, missing_extra
 
 _BLOCK = """
@@ -22,6 +25,7 @@ BLOCKED = set(sys.argv.pop(1).split(","))
 sys.meta_path.insert(0, Missing())
 """
 _CHECKOUT = str(Path(__file__).parents[1])
+_OLDER_STORE = Path(__file__).parent / "store" / "schemas" / "0004.sql"
 _SEARCH = "anthropic,openai,optuna,scipy,ziglang,httpx2,keyring"
 
 
@@ -89,6 +93,7 @@ def _without(packages: str, code: str, folder: Path) -> subprocess.CompletedProc
 def test_a_command_names_the_extra_that_it_needs(
     tmp_path: Path, packages: str, command: str, extra: str
 ) -> None:
+    (tmp_path / "kernel.json").write_text(bases()["softmax"].program.model_dump_json())
     code = f"sys.argv = ['kernelwright', *{command.split()}]\nimport kernelwright.__main__"
     done = _without(packages, code, tmp_path)
     assert done.returncode == 1, done.stderr
@@ -148,14 +153,22 @@ def _lacking(module: str, line: str, folder: Path) -> subprocess.CompletedProces
         ("rich", "best"),
         ("typer", "--help"),
         ("pydantic", "doctor"),
-        ("alembic", "search catalog:softmax"),
         ("mlx", "plan catalog:softmax"),
     ],
 )
 def test_a_package_of_every_installation_that_is_missing_is_one_sentence(
     tmp_path: Path, module: str, line: str
 ) -> None:
-    done = _lacking(module, line, tmp_path)
+    _check_names_package(_lacking(module, line, tmp_path), module)
+
+
+def test_an_older_store_is_not_migrated_without_alembic(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "kernels.db")) as connection:
+        connection.executescript(_OLDER_STORE.read_text())
+    _check_names_package(_lacking("alembic", "best", tmp_path), "alembic")
+
+
+def _check_names_package(done: subprocess.CompletedProcess[str], module: str) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         f"error expected the package {module!r}, which is not installed; add it with: "

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kernelwright.evaluator.inputs.caught_case import CaughtCase
     from kernelwright.evaluator.submission import LaunchText, read_body, read_program
     from kernelwright.evaluator.task import Task, Tolerance
+    from kernelwright.evaluator.worker.start import open_worker
 else:
     offer_lazily(__name__)
 
@@ -27,6 +28,7 @@ __all__ = [
     "TimingPlan",
     "Tolerance",
     "evaluate",
+    "open_worker",
     "read_body",
     "read_program",
 ]

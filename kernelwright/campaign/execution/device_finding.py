@@ -4,9 +4,9 @@ from typing import get_args
 
 import mlx.core as mx
 
+from kernelwright import evaluator
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.worker.start import open_worker
 from kernelwright.extra import MissingExtraError
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
@@ -37,7 +37,7 @@ def _find_device(name: DeviceName) -> DeviceFinding:
     if not _has_gpu(name):
         return DeviceFinding(name=name, info=None, reason=_ABSENT, remedy=_REMEDIES[name])
     try:
-        worker, info = open_worker(name, EvaluatorConfig().memory_bytes)
+        worker, info = evaluator.open_worker(name, EvaluatorConfig().memory_bytes)
         worker.close()
         return DeviceFinding(name=name, info=info)
     except MissingExtraError as e:

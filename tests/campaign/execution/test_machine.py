@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError
 import mlx.core as mx
 import pytest
 
-from kernelwright import extra
+from kernelwright import evaluator, extra
 from kernelwright.campaign.execution import device_finding, machine
 from kernelwright.extra import MissingExtraError
 from kernelwright.metal.device.base import DeviceName
@@ -21,7 +21,7 @@ def test_a_missing_gpu_is_no_missing_package(
     def lacks(device: str, memory_bytes: int) -> None:
         raise MissingExtraError("expected the package 'scipy'", name="scipy")
 
-    monkeypatch.setattr(device_finding, "open_worker", lacks)
+    monkeypatch.setattr(evaluator, "open_worker", lacks)
     found = {device.name: device for device in device_finding.find_devices()}
     assert words in found[name].remedy
     assert "scipy" in found["simulator"].remedy
