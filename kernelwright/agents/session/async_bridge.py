@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from kernelwright.agents.message import (
     Acceptance,
@@ -20,6 +20,7 @@ from kernelwright.agents.message import (
 )
 from kernelwright.agents.providers.fault import OutageError, ReplyError
 
+_Result = TypeVar("_Result")
 Remark = Callable[[str], None]
 """Takes a sentence for a person: why a conversation brought nothing."""
 OnStandIn = Callable[[Purpose, str, str], None]
@@ -44,6 +45,8 @@ class AsyncBridge:
         self._remark = remark
         self._on_stand_in = on_stand_in
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="kernelwright-models", daemon=True
         )
@@ -67,8 +70,7 @@ class AsyncBridge:
         accept: Acceptance[Shape] | None = None,
     ) -> "Future[Answer[Shape]]":
         """Begin a conversation and return its future answer; see `ChatModel.ask`."""
-        conversation = self._model.ask(prompt, shape, purpose, accept)
-        return asyncio.run_coroutine_threadsafe(conversation, self._loop)
+        return self._begun(self._model.ask(prompt, shape, purpose, accept))
 
     def ask(
         self,
@@ -89,9 +91,9 @@ class AsyncBridge:
 
     def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
         """Return a conversation's next turn; see `ChatModel.turn`."""
-        speaking = self._model.turn(prompt, purpose)
+        speaking = self._begun(self._model.turn(prompt, purpose))
         try:
-            timed = asyncio.run_coroutine_threadsafe(speaking, self._loop).result()
+            timed = speaking.result()
         except (ReplyError, OutageError) as e:
             self._remark(str(e))
             raise
@@ -107,9 +109,23 @@ class AsyncBridge:
         """Return what is on record of a conversation; see `ChatModel.recorded_turns`."""
         return self._model.recorded_turns(purpose)
 
+    def _begun(self, conversation: Coroutine[None, None, _Result]) -> "Future[_Result]":
+        """Let the models' thread hold a conversation; after `close` it is abandoned at once.
+
+        Raises:
+            CancelledError: the bridge is closed, as for what was in flight when it was.
+        """
+        with self._lock:
+            if not self._is_closed:
+                return asyncio.run_coroutine_threadsafe(conversation, self._loop)
+        conversation.close()
+        raise CancelledError
+
     def close(self) -> None:
         """Abandon what is in flight, release connections, end the thread."""
-        if self._loop.is_closed():
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+        if was_closed:
             return
         asyncio.run_coroutine_threadsafe(self._wind_down(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)

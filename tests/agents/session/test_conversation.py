@@ -1,9 +1,11 @@
 """Real SDKs over real sockets: replies, corrections, refusals, and what each request carries."""
 
 import asyncio
+import gc
 import json
 import logging
 import traceback
+from concurrent.futures import CancelledError
 from dataclasses import replace
 
 import pytest
@@ -458,6 +460,17 @@ def test_no_more_than_so_many_calls_are_in_flight() -> None:
         answers = [board.submit(prompt(str(n)), Verse, PURPOSE) for n in range(12)]
         assert all(answer.result(timeout=120).record.times == 3 for answer in answers)
     assert crowded.most == 3
+
+
+def test_what_is_asked_once_the_bridge_is_closed_is_abandoned() -> None:
+    board = AsyncBridge(Conversations([Crowded()]))
+    board.close()
+    # A coroutine that nobody awaits is a warning, and so an error of the tests.
+    with pytest.raises(CancelledError, match=r"^$"):
+        board.turn(prompt("Late."), PURPOSE)
+    with pytest.raises(CancelledError, match=r"^$"):
+        board.ask(prompt("Late."), Verse, PURPOSE)
+    gc.collect()
 
 
 class Reluctant(Crowded):
