@@ -39,7 +39,8 @@ class Diagnostic(Record):
 
     def __str__(self) -> str:
         """Render as Apple's compiler does: place, message, the line, a caret."""
-        head = f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message}"
+        place = f"{self.file}:{self.line}:{self.column}: " if self.line else ""
+        head = f"{place}{self.severity}: {self.message}"
         if not self.source_line:
             return head
         indent = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.column - 1])

@@ -243,7 +243,8 @@ def test_an_earlier_program_is_measured_and_edited_as_a_draft_is(box: Toolbox) -
     box.history = (attempt,)
     candidate = TASK.candidate_id(attempt.proposal.program.id)[:8]
     measured = run(box, Calls.of("measure", draft=candidate, tunables=[])).result
-    assert measured.text == measure_report(attempt.evaluation, attempt.proposal.program, DEVICE)
+    report = measure_report(attempt.evaluation, attempt.proposal.program, DEVICE)
+    assert measured.text.startswith(report.splitlines()[0])
     edit = {"kernel": "", "part": "source", "search": "2.0f", "replace": "2.5f"}
     edited = run(box, Calls.of("edit", draft="best", edits=[edit])).result
     assert edited.text.startswith("d1: wrong")
@@ -266,3 +267,16 @@ def test_evaluations_on_record_count_again(box: Toolbox, judge: Shared) -> None:
     assert not again.run(measure).result.is_error
     assert again.run(ToolCall(id="3", name="check", arguments=checked(draft(CHEAT)).arguments))
     assert again.evaluations == 1
+
+
+def test_a_right_program_is_told_how_far_it_is_from_the_floor(box: Toolbox) -> None:
+    checked_text = run(box, checked(draft(BODY))).result.text
+    measured_text = run(box, Calls.of("measure", draft="d1", tunables=[])).result.text
+    for told in (checked_text, measured_text):
+        assert re.search(r"\. It takes \d+\.\d\d times the floor\.\n", told)
+
+
+def test_an_impossible_launch_is_told_once_and_at_no_line(box: Toolbox) -> None:
+    told = run(box, checked(draft(BODY, group=2048))).result.text
+    assert told.count("this device allows") == 1
+    assert "0:0" not in told

@@ -11,20 +11,25 @@ _OPS = {
     "extremes": {"max", "min", "maximum", "minimum", "clip"},
     "places": {"argmax", "argmin"},
     "orders": {"sort", "argsort", "partition", "argpartition", "topk"},
-    "exponentials": {"exp", "softmax", "logsumexp", "log_softmax", "sigmoid", "tanh", "erf"},
+    "exponentials": {"exp", "sigmoid", "tanh", "erf"},
+    "totals": {"softmax", "logsumexp", "log_softmax", "logcumsumexp"},
     "poles": {"log", "log1p", "sqrt", "rsqrt", "power", "divide", "reciprocal"},
     "sums": {"sum", "mean", "var", "cumsum", "logcumsumexp", "prod"},
     "steps": {"round", "floor", "ceil", "remainder", "floor_divide", "sign"},
     "indices": {"gather", "take", "scatter", "scatter_add", "take_along_axis"},
     "choices": {"where", "select", "equal", "less", "greater", "logical_and"},
 }
+_ADDED_UP = {"sum", "mean", "cumsum"}
 _SENTENCES = {
     "extremes": """Maxima and minima: a NaN anywhere gives NaN; rows of infinities alone and of
         equal values occur; start from an infinity, or from the first element.""",
     "places": """argmax, argmin: among equal values the first place wins; the place is exact.""",
     "orders": """Orders: ties occur, NaN comes last, zeros of both signs keep their sign.""",
-    "exponentials": """Exponentials: arguments of some hundreds and infinities occur; subtract a
-        row's maximum first; a row of -inf gives what MLX makes of it.""",
+    "exponentials": """Exponentials: arguments of some hundreds and infinities occur; what is too
+        large becomes an infinity, and what is too small 0.""",
+    "totals": """Sums of exponentials: arguments of some hundreds and infinities occur; subtract a
+        row's maximum first; a row of -inf gives what MLX makes of it, and a part of a row may be
+        -inf where the row is not.""",
     "poles": """Zeros, negative and denormal arguments occur: infinities and NaN are kept as IEEE
         has them.""",
     "sums": """Sums: values far from zero with small differences occur; accumulate in float, and
@@ -46,7 +51,10 @@ def judged_sentences(graph: Graph) -> tuple[str, ...]:
 
 def _subjects(graph: Graph) -> Iterator[str]:
     ops = {node.op for node in graph.nodes}
-    yield from (subject for subject, names in _OPS.items() if ops & names)
+    found = [subject for subject, names in _OPS.items() if ops & names]
+    if "exp" in ops and ops & _ADDED_UP:
+        found = list(dict.fromkeys("totals" if s == "exponentials" else s for s in found))
+    yield from found
     if any(not t.dtype.is_float and t.dtype is not Dtype.BOOL for t in graph.input_types):
         yield "integers"
     if any(t.dtype.is_float for t in graph.input_types):

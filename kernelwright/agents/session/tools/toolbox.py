@@ -13,6 +13,7 @@ from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.reply.dedup import signature
 from kernelwright.agents.roles.reply.reply_schema import ProgramDraft, drafted
 from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.floor import floor_of
 from kernelwright.agents.roles.text.program_text import ID_DIGITS
 from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.agents.session.tools.caps import ToolCaps
@@ -48,7 +49,7 @@ from kernelwright.plural import counted
 
 _MOST_SHOWN_LINES = 150
 _MOST_VALUES = 64
-_MOST_REFERENCE_ELEMENTS = 1 << 20
+_MOST_REFERENCE_ELEMENTS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -207,9 +208,17 @@ class Toolbox:
         evaluation = self._evaluated(draft.program)
         if evaluation.is_correct:
             self._right[draft.program.id] = draft
-        report = check_report(evaluation, draft.program)
+        report = check_report(evaluation, draft.program) + self._above_floor(evaluation)
         left = self.caps.evaluations - self.evaluations
         return f"{draft.name}: {report}\n({left} evaluations left)"
+
+    def _above_floor(self, evaluation: Evaluation) -> str:
+        """Say how far a right program is from the least time that its task can take."""
+        floor = floor_of(self.task.graph, self.workbench.info)
+        taken_us = evaluation.measured_us or evaluation.predicted_us
+        if not evaluation.is_correct or floor is None or taken_us is None:
+            return ""
+        return f" It takes {taken_us / floor.time_us:.2f} times the floor."
 
     def _measurable(self, arguments: Measure) -> Program:
         draft = self._draft_named(arguments.draft)
@@ -227,11 +236,17 @@ class Toolbox:
         return program
 
     def _measured(self, program: Program) -> str:
-        return measure_report(self._evaluated(program), program, self.workbench.info)
+        evaluation = self._evaluated(program)
+        report = measure_report(evaluation, program, self.workbench.info)
+        first, *rest = report.split("\n")
+        return "\n".join((first + self._above_floor(evaluation), *rest))
 
     def _reference(self, arguments: Reference) -> str:
-        if self.task.graph.element_count > _MOST_REFERENCE_ELEMENTS:
-            raise InputError("the task is too large to be computed for a look at it.")
+        if (size := self.task.graph.element_count) > _MOST_REFERENCE_ELEMENTS:
+            raise InputError(
+                f"the task's inputs and outputs have {size} elements, and the reference is shown "
+                f"of at most {_MOST_REFERENCE_ELEMENTS}."
+            )
         outputs = self.interface.output_names
         if not 0 <= arguments.output < len(outputs):
             raise InputError(f"outputs are numbered 0 to {len(outputs) - 1}.")

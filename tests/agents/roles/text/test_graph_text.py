@@ -1,5 +1,7 @@
 """What prompts say of devices, graphs and costs."""
 
+from collections.abc import Callable
+
 import mlx.core as mx
 import pytest
 
@@ -98,3 +100,21 @@ def test_a_mask_is_no_integer_to_the_judge() -> None:
 
     assert not told(mx.bool_)
     assert told(mx.int32)
+
+
+@pytest.mark.parametrize(
+    ("fn", "subtracts"),
+    [
+        (lambda x: mx.tanh(x), False),
+        (lambda x: x * mx.exp(-x * x), False),
+        (lambda x: mx.exp(x) / mx.sum(mx.exp(x), axis=-1, keepdims=True), True),
+        (lambda x: mx.softmax(x, axis=-1), True),
+    ],
+    ids=["tanh", "gaussian", "sum", "softmax"],
+)
+def test_a_maximum_is_subtracted_only_where_exponentials_are_added_up(
+    fn: Callable[[mx.array], mx.array], subtracts: bool
+) -> None:
+    told = "\n".join(judged_sentences(canonicalize(capture(fn, mx.zeros((4, 8))))))
+    assert "some hundreds" in told
+    assert ("subtract a row's maximum" in told) is subtracts
