@@ -32,7 +32,9 @@ def diagnosis(evaluation: Evaluation, program: Program) -> str:
     is_told = any(str(report) in evaluation.summary for report in evaluation.reports)
     lines = [f"{evaluation.status.value}:" + ("" if is_told else f" {evaluation.summary}")]
     # What is wrong with a launch has no line, and the summary has it.
-    placed = [d for d in evaluation.diagnostics if d.line > 0 or d.message not in evaluation.summary]
+    placed = [
+        d for d in evaluation.diagnostics if d.line > 0 or d.message not in evaluation.summary
+    ]
     lines += _bounded([str(d) for d in placed], "diagnostics")
     lines += _bounded([_report(r, program) for r in evaluation.reports], "reports")
     lines += _bounded([_mismatch(m, program) for m in evaluation.mismatches], "differences")
