@@ -109,6 +109,9 @@ def _plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]
 
 
 def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile; by way of the listing where clang may have left accesses unmarked."""
+    if not _CLASS.search(source.read_text()):
+        return _compile(command, source, built)
     return _instrumented(command, source, built, lists=_questioned)
 
 
@@ -118,16 +121,14 @@ def _instrumented(
     built: Path,
     lists: Command = lambda command, source, listing: run(_listed(command, source, listing)),
 ) -> tuple[int, str]:
-    """Compile; by way of the listing where clang may have left accesses unmarked."""
-    if not _CLASS.search(source.read_text()):
-        return _compile(command, source, built)
-    listing = source.with_suffix(".ll")
+    """Compile by way of the listing, which stays beside the source as clang made it."""
+    listing, marked = source.with_suffix(".ll"), source.with_suffix(".marked.ll")
     status, said = lists(command, source, listing)
     if status != 0:
         return status, said
-    listing.write_text(with_missing_marks(listing.read_text()))
+    marked.write_text(with_missing_marks(listing.read_text()))
     level = next(f for f in command if f in ("-O1", "-O2"))
-    status, failure = run(_from_listing(listing, (level, *FINISHED_FLAGS), built))
+    status, failure = run(_from_listing(marked, (level, *FINISHED_FLAGS), built))
     return status, said + failure
 
 
