@@ -80,6 +80,9 @@ def _written(graph: Graph, node: Node, operands: Sequence[str]) -> str:
     call, known = Call.of(graph, node), op_named(node.op).mlx
     if (sign := _OPERATORS.get(node.op)) is not None:
         return f"{operands[0]} {sign} {operands[1]}"
+    if node.op == "broadcast" and not operands[0].isidentifier():
+        # A bare number has no dtype, or another one.
+        return _SPECIAL["full"](call, *operands)
     if known is not None:
         return _call(f"mx.{known.function}", operands, known.keywords(call))
     if (write := _SPECIAL.get(node.op)) is not None and (text := write(call, *operands)):
@@ -118,6 +121,22 @@ def _slice(call: Call, x: str) -> str:
         call.integers("start"), call.integers("stop"), call.integers("strides"), sizes, strict=True
     )
     return f"{x}[{', '.join(_part(*part) for part in parts)}]"
+
+
+def _slice_update(call: Call, x: str, update: str) -> str:
+    start, strides = call.integers("start"), call.integers("strides")
+    if (method := _COMBINED.get(call.text("reduce"))) is not None:
+        sizes = call.inputs[0].shape
+        parts = zip(start, call.integers("stop"), strides, sizes, strict=True)
+        return f"{x}.at[{', '.join(_part(*part) for part in parts)}].{method}({update})"
+    if set(strides) != {1} or call.text("reduce") != "none":
+        return ""
+    moved = [axis for axis, first in enumerate(start) if first] or [0]
+    first = f"mx.array({[start[axis] for axis in moved]})"
+    return f"mx.slice_update({x}, {update}, {first}, {moved})"
+
+
+_COMBINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def _part(start: int, stop: int, step: int, size: int) -> str:
@@ -192,6 +211,13 @@ _SPECIAL: Mapping[str, Write] = {
     "cast": _cast,
     "equal": _equal,
     "slice": _slice,
+    "slice_update": _slice_update,
+    "dynamic_slice": lambda call, x, start: (
+        f"mx.slice({x}, {start}, {list(call.integers('axes'))}, {list(call.integers('shape'))})"
+    ),
+    "dynamic_slice_update": lambda call, x, update, start: (
+        f"mx.slice_update({x}, {update}, {start}, {list(call.integers('axes'))})"
+    ),
     "pad": _pad,
     "convolution": _convolution,
     "gather": _gather,

@@ -1,5 +1,7 @@
 """The code of MLX in prompts computes what the graph does."""
 
+from collections.abc import Callable
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -44,3 +46,37 @@ def test_the_code_of_a_task_computes_what_its_graph_does(task: BenchTask) -> Non
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
         one, other = (np.array(a.astype(mx.float32)) for a in (found, expected))
         np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3, equal_nan=True)
+
+
+def edges(x: mx.array) -> mx.array:
+    return mx.pad(x, [(1, 2), (3, 0)], mode="edge") * 2
+
+
+def placed(x: mx.array) -> mx.array:
+    out = mx.zeros((9, 12))
+    out[2:6, 1:9] = x
+    return mx.exp(out)
+
+
+def added(x: mx.array) -> mx.array:
+    return mx.ones((9, 12)).at[2:6, 1:9].add(x) + 1
+
+
+def maximal(x: mx.array) -> mx.array:
+    return mx.zeros((9, 12)).at[2:6, :8].maximum(x) + 1
+
+
+def windowed(x: mx.array) -> mx.array:
+    start = mx.array([1, 2])
+    window = mx.slice(x, start, (0, 1), (2, 3))
+    return mx.slice_update(x, window * 2, start + 1, (0, 1))
+
+
+@pytest.mark.parametrize("fn", [edges, placed, added, maximal, windowed])
+def test_updates_of_a_part_are_code_too(fn: Callable[[mx.array], mx.array]) -> None:
+    x = mx.random.normal((4, 8), key=mx.random.key(1))
+    graph = canonicalize(capture(fn, x))
+    code = mlx_code(graph)
+    assert "<" not in code
+    for found, expected in zip(run(graph, code, [x]), interpret(graph, x), strict=True):
+        np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-6)
