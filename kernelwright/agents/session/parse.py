@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -19,6 +20,24 @@ _THOUGHT_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _THOUGHT_AFTER = re.compile(r"<think(?:ing)?>.*", re.DOTALL)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
+# gpt-oss, Llama 3, Mistral, Kimi and DeepSeek, as their chat templates write calls.
+_NAME_THEN_JSON = re.compile(
+    r"(?:to=functions\.|<function=|\[TOOL_CALLS\]|<\|tool_call_begin\|>(?:functions\.)?|"
+    # DeepSeek's marks hold a wide bar and a low block for each blank.
+    r"<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?)"
+    r"([\w-]+)(?:(?!<parameter=)[^{]){0,80}?\{"
+)
+# Qwen3-Coder and GLM.
+_NAME_THEN_TAGS = re.compile(
+    r"<(?:function=|tool_call>\s*)([\w-]+)>?\s*((?:<parameter=|<arg_key>).*?)"
+    r"(?:</function>|</tool_call>|\Z)",
+    re.DOTALL,
+)
+_TAG = re.compile(
+    r"<(?:parameter=|arg_key>)([\w-]+)(?:>|</arg_key>\s*<arg_value>)(.*?)"
+    r"(?:</parameter>|</arg_value>|\Z)",
+    re.DOTALL,
+)
 _MOST_CANDIDATES = 8
 _MOST_PIECES = 32
 _MOST_CUTS = 200
@@ -101,7 +120,8 @@ def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
 
     They may be in the form that was asked for, `{"tool": …, "arguments": …}`, or in those that
     models are trained on and their servers ought to have read: `name` with `arguments` or
-    `parameters`, in `function` or in a list, too. What is written twice is one call.
+    `parameters`, in `function` or in a list, too; the name before the JSON of its arguments, or
+    before a tag for each of them. What is written twice is one call.
     """
     found = [call for calls in _calls_by_piece(text).values() for call in calls]
     return tuple(
@@ -121,8 +141,29 @@ def without_calls(text: str) -> str:
 def _calls_by_piece(text: str) -> dict[str, list[tuple[str, str]]]:
     """Return names and arguments by the piece of the text that they stand in."""
     # The whole text, its fences and its objects are cuts of the same calls.
-    found = ({piece: _calls_in_piece(piece) for piece in pieces} for pieces in _cuts(text))
+    found = [{piece: _calls_in_piece(piece) for piece in pieces} for pieces in _cuts(text)]
+    found.append(dict(_marked_calls(_without_thoughts(text))))
     return max(found, key=lambda calls: sum(map(len, calls.values())))
+
+
+def _marked_calls(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield the pieces in which a name stands before the arguments, with the one call of each."""
+    for match in islice(_NAME_THEN_JSON.finditer(text), _MOST_PIECES):
+        written = next(_objects(text[match.end() - 1 :]))
+        if isinstance(data := next(_readings(written), None), dict):
+            piece = text[match.start() : match.end() - 1] + written
+            yield piece, [(match[1], json.dumps(data))]
+    for match in islice(_NAME_THEN_TAGS.finditer(text), _MOST_PIECES):
+        arguments = {name: _tagged(value) for name, value in _TAG.findall(match[2])}
+        yield match[0], [(match[1], json.dumps(arguments))]
+
+
+def _tagged(value: str) -> object:
+    """Return what a tag holds: JSON, or a text without the line breaks of its own lines."""
+    try:
+        return _load(value)
+    except ValueError:
+        return value.removeprefix("\n").removesuffix("\n")
 
 
 def _calls_in_piece(text: str) -> list[tuple[str, str]]:
@@ -157,12 +198,16 @@ def _candidates(text: str) -> Iterator[str]:
 
 def _cuts(text: str) -> tuple[list[str], ...]:
     """Return the pieces of a text that may hold JSON: the whole, fenced blocks, every object."""
-    # Servers of local models leave thoughts in the text, some of them without the first mark.
-    text = _THOUGHT_AFTER.sub("", _THOUGHT_BEFORE.sub("", _THOUGHT.sub("", text))).strip()
+    text = _without_thoughts(text)
     whole = [text] if text.startswith(("{", "[")) else []
     fenced = [match[1].strip() for match in _FENCE.finditer(text)]
     cuts = (whole, fenced, [*_objects(text)])
     return tuple([piece for piece in pieces if piece][:_MOST_PIECES] for pieces in cuts)
+
+
+def _without_thoughts(text: str) -> str:
+    # Servers of local models leave thoughts in the text, some of them without the first mark.
+    return _THOUGHT_AFTER.sub("", _THOUGHT_BEFORE.sub("", _THOUGHT.sub("", text))).strip()
 
 
 def _objects(text: str) -> Iterator[str]:

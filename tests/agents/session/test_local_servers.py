@@ -8,7 +8,7 @@ import pytest
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.coder import ModelCoder
 from kernelwright.agents.session import AsyncBridge
-from kernelwright.agents.session.parse import tool_calls_in
+from kernelwright.agents.session.parse import tool_calls_in, without_calls
 from kernelwright.agents.session.transcript import transcripts
 from kernelwright.agents.session.transcript_text import transcript_lines
 from tests.agents.loopback.bench import Bench
@@ -21,6 +21,11 @@ from tests.agents.loopback.wire import Heard, Said
 ARGUMENTS = {"what": "graph", "from_line": 1}
 WRITTEN = json.dumps(ARGUMENTS)
 CALL = {"name": "show", "arguments": WRITTEN}
+DEEPSEEK = "<\uff5ctool\u2581call\u2581begin\uff5c>"
+PARAMETERS = "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in ARGUMENTS.items())
+KEYS = "".join(
+    f"<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value>\n" for k, v in ARGUMENTS.items()
+)
 USAGE = {"prompt_tokens": 90, "completion_tokens": 9, "total_tokens": 99}
 
 
@@ -121,6 +126,14 @@ def test_a_model_without_a_systems_role_reads_it_in_the_first_message(judge: Sha
         json.dumps({"tool_calls": [{"type": "function", "function": CALL}]}),
         f'What of {{this}}? No.</think>{{"tool": "show", "arguments": {WRITTEN}}}',
         f'{{"tool": "show", "arguments": {WRITTEN}}}<think>And {{"tool": "done"}}',
+        f"<|channel|>commentary to=functions.show <|constrain|>json<|message|>{WRITTEN}<|call|>",
+        f"I look.<function=show>{WRITTEN}</function>",
+        f"[TOOL_CALLS]show[ARGS]{WRITTEN}",
+        f"<|tool_call_begin|>functions.show:0<|tool_call_argument_begin|>{WRITTEN}",
+        f"{DEEPSEEK}show<\uff5ctool\u2581sep\uff5c>{WRITTEN}<\uff5ctool\u2581call\u2581end\uff5c>",
+        f"{DEEPSEEK}function<\uff5ctool\u2581sep\uff5c>show\n```json\n{WRITTEN}\n```",
+        f"<tool_call>\n<function=show>\n{PARAMETERS}</function>\n</tool_call>",
+        f"<tool_call>show\n{KEYS}</tool_call>",
     ],
 )
 def test_calls_are_read_in_every_form_that_models_are_trained_on(text: str) -> None:
@@ -151,7 +164,25 @@ def test_every_call_that_is_written_in_one_reply_is_read_in_order(text: str) -> 
     assert len({call.id for call in calls}) == 2
 
 
-@pytest.mark.parametrize("text", ['{"name": "affine", "inputs": []}', "<think>" * 200_000, "{}"])
+def test_what_stands_around_a_call_by_its_name_is_kept() -> None:
+    call = "<tool_call>\n<function=done>\n<parameter=because>\nslow {\n</parameter>\n</function>"
+    text = f"I am through.\n{call}\n</tool_call>"
+    assert json.loads(tool_calls_in(text)[0].arguments) == {"because": "slow {"}
+    assert without_calls(text).startswith("I am through.")
+    assert "parameter" not in without_calls(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "affine", "inputs": []}',
+        "<think>" * 200_000,
+        "{}",
+        "<function=show>" * 50_000,
+        "<function=show>{" * 5_000,
+        "Read `to=functions.show` first, then x { y }.",
+    ],
+)
 def test_what_is_no_call_is_none(text: str) -> None:
     assert tool_calls_in(text) == ()
 
