@@ -16,6 +16,7 @@ from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import judge_on
 from kernelwright.campaign.history.ledger import conversations_about
+from kernelwright.campaign.history.run_state import reason_of
 from kernelwright.campaign.report.report_query import report_of
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.errors import InputError, ModelError
@@ -240,7 +241,9 @@ def test_a_bad_key_ends_the_search_in_a_sentence(
         pytest.raises(ModelError, match="refuses the key"),
     ):
         search(store, judge, f"{provider}:{NAMES[provider]}", server.base_url(provider))
-    assert store.campaigns()[0].state == "failed"
+    (run,) = store.campaigns()
+    assert run.state == "failed"
+    assert "refuses the key (invalid key)" in reason_of(store, run)
 
 
 def with_secret(store: KernelStore, subject: Subject, model: Script, secret: str) -> None:

@@ -24,6 +24,7 @@ from kernelwright.campaign.planning.plan_record import record_of
 from kernelwright.campaign.report.known_champions import leaders
 from kernelwright.campaign.report.search_report import SearchReport, TaskReport, with_whole_gains
 from kernelwright.campaign.spec.spec_reading import goes_on_with
+from kernelwright.errors import DeviceError, KernelwrightError, StoreError
 from kernelwright.search.priority import Order
 from kernelwright.search.search import Search, share_workers
 from kernelwright.search.spec import SearchSpec
@@ -268,13 +269,23 @@ class Engine:
     def _failing_in_order(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:
+        except BaseException as e:
             # Nobody waits for room in the store any more.
             self._control.stop()
+            # A failed device may be a candidate's fault: without an end, what was in flight is
+            # suspected. A failed store takes no line.
+            if isinstance(e, KernelwrightError) and not isinstance(e, DeviceError | StoreError):
+                self._log_failure(e)
             self._store.end_campaign(
                 self._campaign_id, "failed", elapsed_s=self._control.elapsed_s()
             )
             raise
+
+    def _log_failure(self, error: KernelwrightError) -> None:
+        ended = CampaignEnded(
+            campaign_id=self._campaign_id, reason=str(error).rstrip("."), interrupted=False
+        )
+        self._store.log(self._campaign_id, *logged(ended))
 
     def _say(self, event: Event, *, log: bool = False) -> None:
         if log:
