@@ -9,6 +9,7 @@ from kernelwright.agents.roles.text.mlx_code import mlx_code
 from kernelwright.agents.roles.text.prompt import render
 from kernelwright.agents.session.tools.report import chip_of
 from kernelwright.evaluator.speed.prediction import predict_baselines
+from kernelwright.evaluator.speed.roofline import least_bytes_read
 from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
@@ -191,7 +192,7 @@ def task_text(task: Task, device: DeviceInfo, share: float = 1.0) -> str:
             "graph": _cut(graph_page(task), share),
             "launches": launches_text(graph, device),
             "judged": judged_sentences(graph),
-            "bytes_read": sum(t.nbytes for t in graph.input_types),
+            "bytes_read": sum(least_bytes_read(graph)),
             "bytes_written": sum(t.nbytes for t in graph.output_types),
             "device": device_text(device),
         },

@@ -6,12 +6,18 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.agents.roles.text.feedback import outcome, profile
-from kernelwright.agents.roles.text.graph_text import compiled_table, device_text, node_table
+from kernelwright.agents.roles.text.graph_text import (
+    compiled_table,
+    device_text,
+    node_table,
+    task_text,
+)
 from kernelwright.agents.roles.text.judged_values import judged_sentences
 from kernelwright.evaluator.evaluation import Speedup, Status
+from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import BufferTraffic, Counters, DeviceInfo
-from tests.agents.loopback.scene import BODY, attempt, draft
+from tests.agents.loopback.scene import BODY, DEVICE, attempt, draft
 
 
 @pytest.mark.parametrize(
@@ -118,3 +124,11 @@ def test_a_maximum_is_subtracted_only_where_exponentials_are_added_up(
     told = "\n".join(judged_sentences(canonicalize(capture(fn, mx.zeros((4, 8))))))
     assert "some hundreds" in told
     assert ("subtract a row's maximum" in told) is subtracts
+
+
+def test_what_must_move_is_what_the_floor_counts() -> None:
+    table, rows = mx.zeros((4096, 64)), mx.zeros((8, 64))
+    graph = canonicalize(capture(lambda t, i: t[i] * 2, table, mx.zeros((8,), mx.int32)))
+    told = task_text(Task(graph, "taken"), DEVICE)
+    # Which rows are read, and whether any is twice, the indices decide.
+    assert f"must move: 0 bytes read, {rows.nbytes} bytes written" in told
