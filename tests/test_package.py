@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import tarfile
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -39,3 +41,15 @@ def test_the_search_room_is_called_and_offers_its_names() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("[] True <class 'kernelwright.search.search.Search'>")
+
+
+def test_the_source_distribution_holds_every_room_of_the_package(tmp_path: Path) -> None:
+    root = Path(__file__).parents[1]
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=root, capture_output=True, check=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        held = {name.partition("/")[2] for name in opened.getnames()}
+    package = (root / "kernelwright").rglob("*.py")
+    assert {str(path.relative_to(root)) for path in package} - held == set()
+    assert {"README.md", "LICENSE", "docs/index.md", "scripts/setup", "requirements.lock"} <= held
