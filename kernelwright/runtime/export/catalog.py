@@ -45,8 +45,8 @@ def export_as(
     format_ = FORMATS.get(format_name)
     if format_ is None:
         raise InputError(
-            f"--format {format_name} takes a function, found a candidate's id; name it as "
-            "FILE.py:function."
+            f"--format {format_name} takes a function, and a candidate is one kernel; export the "
+            "function that it is for, such as FILE.py:function."
         )
     if len(details) != 1 and not format_.takes_several:
         raise InputError(

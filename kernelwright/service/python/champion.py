@@ -26,7 +26,7 @@ from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.kernel import Program
 from kernelwright.public_call import check_types, one_sentence
 from kernelwright.runtime.derivative import with_derivatives_of
-from kernelwright.runtime.export import FormatName
+from kernelwright.runtime.export import KernelFormatName
 from kernelwright.runtime.running import runner
 from kernelwright.service.export_function import ExportResult, export
 from kernelwright.service.python.html import as_html, as_text, page
@@ -168,11 +168,14 @@ class Champion:
         self,
         directory: str | Path,
         *,
-        format_name: FormatName = "module",
+        format_name: KernelFormatName = "module",
         name: str | None = None,
         force: bool = False,
     ) -> ExportResult:
-        """Write it as code that needs no Kernelwright; see `kernelwright.export`."""
+        """Write it as code that needs no Kernelwright; see `kernelwright.export`.
+
+        A patch is of a whole function: `kernelwright.export("FILE.py:function", …)` writes one.
+        """
         return export(
             self.id,
             directory,
