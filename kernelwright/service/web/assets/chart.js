@@ -50,13 +50,15 @@ export function roofline(found, chosen, taskId) {
   const x = logScale(xLow, xHigh, EDGE.left, WIDTH - EDGE.right);
   const y = logScale(yLow, yHigh, HEIGHT - EDGE.bottom, EDGE.top);
   const start = Math.max(xLow, yLow / found.bandwidth_gb_s);
+  // Above the slope, where neither the other figure nor a candidate is.
+  const middle = Math.sqrt(start * ridge);
   const roof = `M${x(start)} ${y(start * found.bandwidth_gb_s)}L${x(ridge)} ${y(found.peak_gflops)}L${x(xHigh)} ${y(found.peak_gflops)}`;
   const measured = found.points.filter((p) => p.kind === "measured").length;
   const drawn = frame(`Roofline of ${found.chip}`, `${found.points.length} candidates.`, "group",
     axes(x, y, decades(xLow, xHigh), decades(yLow, yHigh), "operations per byte of memory", "GFLOP/s"),
     svg("path", { d: roof, cls: "roof" }),
     svg("text", { x: WIDTH - EDGE.right - 4, y: y(found.peak_gflops) - 7, cls: "tick end" }, `${format.count(Math.round(found.peak_gflops))} GFLOP/s`),
-    svg("text", { x: x(ridge) - 12, y: y(found.peak_gflops) + 4, cls: "tick end" }, `${format.count(found.bandwidth_gb_s)} GB/s`),
+    svg("text", { x: x(middle) - 8, y: y(middle * found.bandwidth_gb_s) - 4, cls: "tick end" }, `${format.count(found.bandwidth_gb_s)} GB/s`),
     [...found.points].sort((a, b) => weight(a, chosen) - weight(b, chosen)).map((point) => dot(point, x, y, chosen, taskId)));
   const kinds = measured === found.points.length ? "Times were measured." : measured ? "Hollow points are predicted from counted work, not timed." : "All times are predicted from counted work; nothing was timed.";
   const cut = found.total > found.points.length ? ` The best ${format.count(found.points.length)} of ${format.count(found.total)} are drawn.` : "";
