@@ -50,7 +50,7 @@ def task_verdicts(session: Session, runs: Collection[str]) -> tuple[TaskVerdicts
     )
 
 
-def _by_verdict(runs: Collection[str]) -> Select[tuple[str, str, str | None, int, float | None]]:
+def _by_verdict(runs: Collection[str]) -> Select[str, str, str | None, int, float | None]:
     """Count last turns by task, verdict and kind of rank, with the best rank."""
     latest = _latest(runs)
     kind = case((EvaluationRow.status.in_(RIGHT), EvaluationRow.rank_kind))
@@ -67,7 +67,7 @@ def _by_verdict(runs: Collection[str]) -> Select[tuple[str, str, str | None, int
     )
 
 
-def _without_verdict(runs: Collection[str]) -> Select[tuple[str, str, int]]:
+def _without_verdict(runs: Collection[str]) -> Select[str, str, int]:
     """Count last turns that left no verdict, by state and task."""
     latest = _latest(runs)
     turns = (

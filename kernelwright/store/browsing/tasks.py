@@ -114,9 +114,9 @@ def _tasks(session: Session, runs: Runs) -> list[TaskSummary]:
     if runs is not None:
         linked = select(CampaignTaskRow.task_id).where(CampaignTaskRow.campaign_id.in_(runs))
         # Runs of older versions are linked to their tasks by what they tried only.
-        if older := set(runs) - set(session.scalars(_linked_runs(runs))):
-            linked = linked.union(_tried_in(older))
-        query = query.where(TaskRow.id.in_(linked))
+        older = set(runs) - set(session.scalars(_linked_runs(runs)))
+        wanted = linked.union(_tried_in(older)) if older else linked
+        query = query.where(TaskRow.id.in_(wanted))
     return [summary_of(row[:5]) for row in session.execute(query)]
 
 

@@ -9,7 +9,7 @@ export function plans(id, functions) {
   return functions.map(({ plan, has_graph: hasGraph }, index) => el("section", { cls: "plan" },
     el("h2", {}, plan.function),
     el("p", { cls: "quiet" }, `${plan.inputs} · ${format.many(plan.nodes, "op")} · ${format.many(plan.tasks.length, "kernel")} by ${plan.author}`),
-    hasGraph ? picture(id, plan, index) : null,
+    hasGraph ? picture(id, plan, index) : el("p", { cls: "quiet" }, "The log keeps no graph with large constants; kernelwright plan draws it with --svg."),
     el("ul", { cls: "plain" }, plan.tasks.map((task, place) => el("li", {}, el("span", { cls: "badge" }, `R${place + 1}`), " ", el("a", { href: `#/task/${task.id.slice(0, 16)}` }, task.name), el("span", { cls: "under" }, `${task.signature} · ${task.shapes}`)))),
     plan.left.length ? el("details", {}, el("summary", {}, `${format.many(plan.left.reduce((sum, l) => sum + l.count, 0), "op")} stay with MLX`), el("ul", {}, plan.left.map((l) => el("li", {}, el("code", {}, l.op), l.count > 1 ? ` ×${l.count}` : "", `: ${l.reason}`)))) : null));
 }
