@@ -186,6 +186,8 @@ def kind_of_status(status: int, message: str, code: str = "") -> FaultKind:
 
 _PAGE = re.compile(r"\s*(<!doctype|<html|<head|<body|<\?xml)", re.IGNORECASE)
 _LONGEST_QUOTE = 300
+_LONGEST_IN_SENTENCE = 160
+"""Characters of a server's words, so that the advice behind them is read."""
 
 
 def is_page(words: str) -> bool:
@@ -207,6 +209,8 @@ def sentence(model: str, fault: Fault) -> str:
     provider = model.split(":", 1)[0].partition("-")[0]
     variable = f"{provider.upper()}_API_KEY"
     said = fault.message.strip().rstrip(".")
+    if len(said) > _LONGEST_IN_SENTENCE:
+        said = f"{said[:_LONGEST_IN_SENTENCE].rstrip()} …"
     match fault.kind:
         case FaultKind.BAD_KEY:
             return f"{model} refuses the key ({said}); set {variable} to a valid one."

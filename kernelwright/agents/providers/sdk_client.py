@@ -217,9 +217,15 @@ def broken_fault(error: Exception) -> Fault:
         if isinstance(cause, _UNREADABLE):
             return Fault(FaultKind.UNREADABLE, _fault_in(cause))
         if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
-            return Fault(FaultKind.UNREACHABLE, str(cause) or type(cause).__name__)
+            return Fault(FaultKind.UNREACHABLE, str(cause) or _broken_words(cause))
         cause = cause.__cause__
-    return Fault(FaultKind.DROPPED, str(error) or type(error).__name__)
+    return Fault(FaultKind.DROPPED, str(error) or _broken_words(error))
+
+
+def _broken_words(error: Exception) -> str:
+    """Say what became of a connection whose error has no words."""
+    is_late = isinstance(error, TimeoutError | httpx2.TimeoutException)
+    return "nothing came in time" if is_late else "the connection broke"
 
 
 def _fault_in(error: Exception) -> str:

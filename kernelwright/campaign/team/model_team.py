@@ -42,7 +42,7 @@ from kernelwright.search.strategy import Team
 from kernelwright.store import KernelStore
 
 _BATCHED_AT_ONCE = 32
-_LONGEST_REASON = 200
+_LONGEST_REASON = 500
 Listen = Callable[[ModelRemarked], None]
 Recorded = Callable[[str], Sequence[RecordedCall]]
 """Gives the calls that `replay:NAME` answers from."""

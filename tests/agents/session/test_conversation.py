@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import logging
+import re
 import traceback
 from concurrent.futures import CancelledError
 from dataclasses import replace
@@ -155,6 +156,27 @@ def test_the_code_of_an_error_counts_whatever_its_words_are(
     ):
         Partner(server, wire).ask()
     assert len(server.requests) == 1
+
+
+def test_advice_is_read_behind_many_words_of_a_server(provider: str) -> None:
+    words = "Your credit balance is too low. " + "Read the plans. " * 15
+    with (
+        LoopbackServer(Sequence(Refused(400, words))) as server,
+        pytest.raises(
+            ModelError, match=r"Your credit .* …\); add credit .* another model\.$"
+        ) as told,
+    ):
+        Partner(server, provider).ask()
+    assert len(str(told.value)) < 400
+
+
+def test_a_connection_that_breaks_without_words_is_told_in_words(provider: str) -> None:
+    with (
+        LoopbackServer(Sequence(Misbehaviour("half"))) as server,
+        pytest.raises(ModelError, match="broke off every reply") as told,
+    ):
+        Partner(server, provider).ask()
+    assert re.search(r"\((?!\w+Error\))[^()]+ [^()]+\)", str(told.value))
 
 
 def test_an_unreachable_server_is_said_in_a_sentence(provider: str) -> None:
