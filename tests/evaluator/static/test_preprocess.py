@@ -1,6 +1,7 @@
 """The preprocessor that knows Metal's macros and the text's own."""
 
 import time
+from collections.abc import Iterator
 from typing import get_args
 
 import pytest
@@ -133,20 +134,21 @@ HARD = {
 }
 
 
-def _seconds(text: str) -> float:
-    kernel, times = _kernel(text), []
+def _seconds(text: str) -> Iterator[float]:
+    """Yield what three checks of a text take."""
+    kernel = _kernel(text)
     for _ in range(3):
         started = time.process_time()
         check_kernel(kernel)
-        times.append(time.process_time() - started)
-    return min(times)
+        yield time.process_time() - started
 
 
 @pytest.mark.parametrize("unit", HARD.values(), ids=list(HARD))
 def test_static_rules_are_linear_in_the_text(unit: str) -> None:
     short, long = (_seconds((unit * size)[:size]) for size in (10_000, 100_000))
     # Ten times the text: quadratic rules take a hundred times as long.
-    assert long < 40 * short + 0.02
+    limit_s = 40 * min(short) + 0.02
+    assert any(taken_s < limit_s for taken_s in long)
 
 
 @pytest.mark.parametrize(
