@@ -70,15 +70,15 @@ class MlxKernels:
 
     def _make(self, graph: Graph) -> None:
         """Compile, unless another process has; one at a time does for each graph."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         listing = self._listing(graph)
-        with listing.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if listing.is_file():
-                return
-            # What does not compile here will not compile in a trial either, and is told there.
-            with suppress(WorkerLost, DeviceError):
-                self._compile(graph, listing)
+        # What does not compile here will not in a trial either, and is told there; where the cache
+        # cannot be written each trial compiles.
+        with suppress(WorkerLost, DeviceError, OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with listing.with_suffix(".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not listing.is_file():
+                    self._compile(graph, listing)
 
     def _compile(self, graph: Graph, listing: Path) -> None:
         self._worker, _ = self._open()

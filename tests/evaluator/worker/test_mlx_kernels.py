@@ -70,12 +70,17 @@ def test_what_one_worker_compiled_another_finds(machine: Machine) -> None:
     assert (borrower.mlx_folder / NAMES[1]).read_text() == f"{NAMES[1]} of {GRAPH.fingerprint}"
 
 
-def test_what_cannot_be_compiled_is_left_to_the_trial(machine: Machine) -> None:
+@pytest.mark.parametrize("is_cache_a_file", [False, True])
+def test_what_cannot_be_compiled_or_kept_is_left_to_the_trial(
+    machine: Machine, tmp_path: Path, is_cache_a_file: bool
+) -> None:
     kernels = MlxKernels(machine.open, INFO)
     borrower, _ = machine.open()
-    machine.fails = True
+    machine.fails = not is_cache_a_file
+    if is_cache_a_file:
+        (tmp_path / "mlx-kernels").write_text("in the way")
     kernels.start(GRAPH)
     kernels.lend(GRAPH, borrower)
     kernels.close()
     assert not borrower.mlx_folder.exists()
-    assert not machine.started[1].is_alive
+    assert not any(worker.is_alive for worker in machine.started[1:])
