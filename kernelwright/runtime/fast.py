@@ -7,15 +7,12 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.naming.idioms import Idiom
-from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.ir.trace.stitch import RunRegion
+from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 
-_NORMS = frozenset({"rms_norm", "layer_norm"})
 _APART = frozenset({"rms_norm", "layer_norm", "rope"})
 """What MLX has one kernel for, and a trace on the CPU has in pieces."""
-_IN_ORDER = frozenset({"reshape", "broadcast"})
-"""Views that leave the elements of an array of the same size in their order."""
 
 
 def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, RunRegion], str]:
@@ -24,7 +21,7 @@ def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, RunRegio
     for idiom in ir.idioms(graph):
         if idiom.name not in _APART or taken.issuperset(idiom.indices):
             continue
-        run = _norm(graph, idiom) if idiom.name in _NORMS else None
+        run = _norm(graph, idiom) if idiom.name in NORMS else None
         region = Region(graph, idiom.indices)
         if run is None or region.outputs != (idiom.output,):
             return {}, idiom.name
@@ -36,17 +33,9 @@ def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, RunRegio
 
 
 def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.array] | None:
-    operands = dict(idiom.operands)
-    parameters = dict(idiom.parameters)
-    given, made = graph.types[operands["x"]], graph.types[idiom.output]
-    shape = made.shape
-    epsilon = parameters.get("epsilon")
-    if parameters.get("axes") != (len(shape) - 1,) or not isinstance(epsilon, float):
-        return None
-    if any(graph.types[v].size != shape[-1] for role, v in idiom.operands if role != "x"):
-        return None
-    if (given.dtype, given.size) != (made.dtype, made.size) or not _keeps_order(graph, idiom):
-        # The idiom looks through casts and broadcasts, which MLX's kernel does not make.
+    shape = graph.types[idiom.output].shape
+    epsilon = dict(idiom.parameters).get("epsilon")
+    if not isinstance(epsilon, float) or not has_mlx_norm(graph, idiom):
         return None
     width = shape[-1]
 
@@ -59,14 +48,6 @@ def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.a
         return mx.fast.layer_norm(given["x"].reshape(shape), weight, bias, epsilon)
 
     return run
-
-
-def _keeps_order(graph: Graph, idiom: Idiom) -> bool:
-    """Say whether rows come out as they lie in memory: heads are told apart by a reshape."""
-    views = {
-        graph.nodes[i].op for i in idiom.indices if op_named(graph.nodes[i].op).kind is Kind.VIEW
-    }
-    return views <= _IN_ORDER
 
 
 def _reading(

@@ -26,7 +26,7 @@ def fast_regions(graph: Graph) -> dict[Region, RunRegion]:
             continue
         place = {name: region.inputs.index(value) for name, value in operands.items()}
         if idiom.name in NORMS and has_mlx_norm(graph, idiom):
-            run = _norm(idiom, place)
+            run = _norm(idiom, place, graph.types[idiom.output].shape)
         elif idiom.name == "cross_entropy" and has_mlx_cross_entropy(graph, idiom):
             run = _cross_entropy(place, graph.types[idiom.output])
         else:
@@ -62,14 +62,15 @@ def _with_casts(graph: Graph, idiom: Idiom, region: Region, norm: RunRegion) -> 
     return run
 
 
-def _norm(idiom: Idiom, place: dict[str, int]) -> RunRegion:
+def _norm(idiom: Idiom, place: dict[str, int], shape: tuple[int, ...]) -> RunRegion:
     epsilon = float(idiom.parameter("epsilon"))  # type: ignore[arg-type]
 
     def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
-        x, weight, bias = (
-            arrays[place[name]] if name in place else None for name in ("x", "weight", "bias")
+        x = arrays[place["x"]].reshape(shape)
+        weight, bias = (
+            arrays[place[name]].reshape(shape[-1]) if name in place else None
+            for name in ("weight", "bias")
         )
-        assert x is not None
         if idiom.name == "rms_norm":
             return [mx.fast.rms_norm(x, weight, epsilon)]
         return [mx.fast.layer_norm(x, weight, bias, epsilon)]

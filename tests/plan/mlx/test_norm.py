@@ -10,6 +10,7 @@ from kernelwright.ir import canonicalize, capture
 from kernelwright.plan.traffic import compiled_traffic, fast_traffic
 
 X, W = mx.zeros((128, 256)), mx.zeros((256,))
+Y = mx.zeros((32, 4, 64), mx.float16)
 
 
 def scaled(x: mx.array, centre: mx.array, axis: int = -1, ddof: int = 0) -> mx.array:
@@ -24,6 +25,8 @@ NORMS: dict[str, tuple[Callable[..., object], tuple[mx.array, ...]]] = {
     "layer norm": (lambda x: scaled(x, x.mean(-1, keepdims=True)), (X,)),
     "scaled layer norm": (lambda x, w: scaled(x, x.mean(-1, keepdims=True)) * w + w, (X, W)),
     "rms norm": (rms, (X, W)),
+    "layer norm of sums": (lambda x: mx.fast.layer_norm(mx.sum(x, axis=1), None, None, 1e-5), (Y,)),
+    "rms norm of heads": (lambda x, w: mx.fast.rms_norm(x.reshape(-1, 8, 4), w, 1e-5), (X, W[:4])),
     "rms norm beside its cast": (
         lambda x, w: (mx.fast.rms_norm(x, w, 1e-5), mx.exp(x.astype(mx.float32))),
         (X.astype(mx.float16), W.astype(mx.float16)),

@@ -20,7 +20,12 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import ChipProfile
 from kernelwright.plan.cost import cost
 from kernelwright.plan.partition import partition
-from kernelwright.plan.traffic import compile_groups, compiled_traffic, eager_traffic
+from kernelwright.plan.traffic import (
+    compile_groups,
+    compiled_traffic,
+    eager_traffic,
+    fast_traffic,
+)
 from kernelwright.plural import counted
 
 SMALL_INPUT = 8
@@ -88,11 +93,13 @@ def node_table(graph: Graph) -> str:
 
 
 def launches_text(graph: Graph, device: DeviceInfo) -> str:
-    """Say what MLX launches for a graph, eagerly and compiled, and how long that is predicted."""
+    """Say what MLX launches for a graph, each way, and how long that is predicted."""
     told = {"Plain MLX": eager_traffic(graph), "mx.compile": compiled_traffic(graph)}
+    if (fast := fast_traffic(graph)) != told["mx.compile"]:
+        told["mx.compile with mx.fast's kernels"] = fast
     chip = chip_of(device)
     times = {} if chip is None else predict_baselines(graph, chip)
-    known = dict(zip(told, (times.get("eager"), times.get("compile")), strict=True))
+    known = dict(zip(told, (times.get(way) for way in ("eager", "compile", "fast")), strict=False))
     return "; ".join(
         f"{who} launches {counted(traffic.launches, 'kernel')}, {traffic.bytes_read} bytes read, "
         f"{traffic.bytes_written} written"

@@ -9,6 +9,7 @@ from kernelwright.agents.roles.text.feedback import outcome, profile
 from kernelwright.agents.roles.text.graph_text import (
     compiled_table,
     device_text,
+    launches_text,
     node_table,
     task_text,
 )
@@ -132,3 +133,13 @@ def test_what_must_move_is_what_the_floor_counts() -> None:
     told = task_text(Task(graph, "taken"), DEVICE)
     # Which rows are read, and whether any is twice, the indices decide.
     assert f"must move: 0 bytes read, {rows.nbytes} bytes written" in told
+
+
+def test_what_mx_fast_launches_is_told_where_it_has_a_part() -> None:
+    def normed(x: mx.array) -> mx.array:
+        return mx.fast.rms_norm(mx.sum(x, axis=1), None, 1e-5)
+
+    graph = canonicalize(capture(normed, mx.zeros((32, 4, 64), mx.float16)))
+    told = launches_text(graph, DEVICE).split("; ")
+    assert told[-1].startswith("mx.compile with mx.fast's kernels launches 2 kernels, ")
+    assert " us" in told[-1]
