@@ -13,7 +13,7 @@ OTHER = "sk-other-9876543210zyxwvutsr"
 
 class QuotingClient(SdkClient):
     def quote(self, said: str) -> str:
-        return self._refused(401, said, Asked(0, 0, ()), {}).message
+        return self._refused(401, said, Asked(0, 0, ()), {}, code="").message
 
 
 @pytest.mark.parametrize("secret", [OWN, OTHER])
