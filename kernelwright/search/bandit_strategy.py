@@ -103,7 +103,11 @@ class BanditStrategy:
         else:
             self._credit(play, search)
             answer = self._step(play, search)
-        return self._told(play, search, answer) if isinstance(answer, Done) else answer
+        told = self._told(play, search, answer) if isinstance(answer, Done) else answer
+        if isinstance(told, Done) and not told.cap:
+            # A conversation may have met a cap that no further step would have met.
+            return replace(told, cap=self._coder.cap(search.task))
+        return told
 
     def left(self, search: TaskSearch) -> Batch:
         """Return what models have checked, and were kept from submitting."""

@@ -36,6 +36,9 @@ class Improver(Protocol):
     def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
         """Tell the last verdicts; return what their authors say is worth knowing."""
 
+    def cap(self, task: Task) -> str:
+        """Return which cap kept a conversation about a task from going on; empty where none did."""
+
     def spent(self, task: Task) -> Spent:
         """Return what all replies about a task took so far, whoever asked."""
 

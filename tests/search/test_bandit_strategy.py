@@ -89,6 +89,9 @@ class Asked:
     def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
         return ()
 
+    def cap(self, task: Task) -> str:
+        return ""
+
     def left(self, task: Task, history: Sequence[Attempt]) -> Sequence[Proposal]:
         return ()
 
@@ -462,6 +465,24 @@ class Noting(Asked):
     def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
         self.is_told = True
         return (Conclusion("openai:gpt-5", "It pays.", Spent(0.5, 2.0)),)
+
+
+class Capped(Noting):
+    """Whoever meets a cap where it is told its last verdict."""
+
+    def cap(self, task: Task) -> str:
+        return "the cap of 3 calls is reached" if self.is_told else ""
+
+
+def test_a_cap_that_a_conversation_met_at_its_end_is_named() -> None:
+    coder = Capped([correct().proposal])
+    spec = SearchSpec(models=("openai:gpt-5",), candidates_per_task=2)
+    strategy = BanditStrategy(Team(Offline(), Offline(), Offline()), coder, DEVICE, spec)
+    search = TaskSearch(TASK, "affine")
+    judge_as(strategy, search, SLOW)
+    answer = strategy.next(search)
+    assert isinstance(answer, Done)
+    assert answer.cap == "the cap of 3 calls is reached"
 
 
 def test_what_is_told_after_a_models_program_was_tuned_is_no_tuning() -> None:

@@ -185,6 +185,11 @@ class ModelCoder:
                 said.append(Conclusion(session.model, text, self.spent(task).since(before)))
         return said
 
+    def cap(self, task: Task) -> str:
+        """Return which cap kept a conversation about a task from going on; empty where none did."""
+        threads = self._talks.get(task.fingerprint, _TaskTalk()).threads.values()
+        return next((t.session.cap for t in threads if t.session and t.session.cap), "")
+
     def spent(self, task: Task) -> Spent:
         """Return what all replies about a task took so far, whoever asked."""
         return self._bridge.spent(task.fingerprint)
@@ -229,7 +234,7 @@ class ModelCoder:
         try:
             yield
         except (BudgetError, OutageError) as e:
-            session.obstacle = str(e)
+            session.meet(e)
             session.was_held |= isinstance(e, OutageError)
             if session.was_held:
                 self._on_end(session.ending())

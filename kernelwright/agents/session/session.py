@@ -69,6 +69,8 @@ class Session:
     """Why the conversation is over; empty while it is open."""
     obstacle: str = ""
     """What keeps it from going on for now: a cap, or a service that is away."""
+    cap: str = ""
+    """Which cap on models kept it from going on; empty where none did."""
     was_held: bool = False
     """True once a request was sent: a cap may keep a conversation from its first one."""
     model: str = ""
@@ -112,12 +114,18 @@ class Session:
         try:
             submitted = self._next_submission()
         except (BudgetError, OutageError) as e:
-            self.obstacle = str(e)
+            self.meet(e)
             if not (submitted := self.left()):
                 raise
         if self.ended and self._because is None:
             submitted = self.left()
         return Advance(submitted, self.model)
+
+    def meet(self, error: BudgetError | OutageError) -> None:
+        """Note what keeps the conversation from going on for now."""
+        self.obstacle = str(error)
+        if isinstance(error, BudgetError):
+            self.cap = str(error).rstrip(".")
 
     def left(self, *, judges: bool = True) -> tuple[NamedDraft, ...]:
         """Submit the fastest right draft if it leads the task and the model has not done it.

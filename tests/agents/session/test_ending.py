@@ -219,6 +219,8 @@ def test_a_right_draft_is_proposed_where_its_model_cannot_submit_it(
     assert proposal.program.id == draft(BODY).program(Interface(TASK)).id
     assert proposal.author == "openai:gpt-5"
     assert "d2, right and never submitted, is proposed" in endings[0].reason
+    assert (coder.cap(TASK) != "") is (name in ("money", "tokens", "calls"))
+    assert coder.cap(TASK) in endings[0].reason
     assert partner.ledger.calls()
 
 
