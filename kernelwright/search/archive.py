@@ -82,8 +82,13 @@ class Archive:
         home = niche_of(parent) if parent is not None else None
         limit = self._time(elites[0]) * _WITHIN_INSPIRATION
         leaders = [island[0] for niche, island in self.islands.items() if niche != home]
-        near = [leader for leader in leaders if self._time(leader) <= limit]
-        return near[:MOST_INSPIRATIONS]
+        shown = [] if parent is None else [parent]
+        for leader in leaders:
+            # A tuner's variant of what is shown is written alike, whatever bounds it.
+            is_alike = any(_is_alike(leader, other) for other in shown)
+            if self._time(leader) <= limit and not is_alike:
+                shown.append(leader)
+        return [attempt for attempt in shown if attempt is not parent][:MOST_INSPIRATIONS]
 
     @property
     def _elites(self) -> list[Attempt]:
@@ -132,6 +137,10 @@ def shingles(program: Program) -> frozenset[tuple[str, ...]]:
         words = [token.spelling for token in code(tokenize(text))]
         found.update(tuple(words[i : i + _SHINGLE]) for i in range(len(words) - _SHINGLE + 1))
     return frozenset(found)
+
+
+def _is_alike(one: Attempt, other: Attempt) -> bool:
+    return shingles(one.proposal.program) == shingles(other.proposal.program)
 
 
 def _distance(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> float:

@@ -16,10 +16,16 @@ from tests.agents.loopback.scene import (
 
 
 def taking(
-    us: float, source: str, *, parent: str | None = None, bound: str = "launch", idea: str = "x"
+    us: float,
+    source: str,
+    *,
+    parent: str | None = None,
+    bound: str = "launch",
+    idea: str = "x",
+    group: int = 64,
 ) -> Attempt:
     grid = QUARTER if source == FIXED_TAIL else None
-    program = draft(source, idea, grid=grid).program(Interface(TASK))
+    program = draft(source, idea, grid=grid, group=group).program(Interface(TASK))
     evaluation = correct().evaluation.model_copy(
         update={"program": program.id, "predicted_us": us, "bound": bound}
     )
@@ -69,6 +75,14 @@ def test_inspirations_are_the_best_of_other_islands() -> None:
     found = archive(PLAIN, TILED, slower, QUARTERS)
     assert found.inspirations(PLAIN) == [QUARTERS, TILED]
     assert found.inspirations(TILED) == [PLAIN, QUARTERS]
+
+
+def test_the_same_text_in_other_groups_is_no_other_way() -> None:
+    narrow = taking(4.4, BODY, bound="latency", group=32)
+    wide = taking(4.6, FIXED_TAIL, bound="issue", group=128)
+    found = archive(PLAIN, narrow, QUARTERS, wide)
+    assert found.inspirations(PLAIN) == [QUARTERS]
+    assert found.inspirations(None) == [PLAIN, QUARTERS]
 
 
 def test_an_empty_archive_has_nobody() -> None:

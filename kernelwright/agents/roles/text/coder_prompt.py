@@ -139,11 +139,17 @@ def next_step(task: Task, start: Start, known: Collection[str]) -> str:
     return render(
         "next",
         {
-            "parent": None if start.improve is None else one(start.improve),
+            "parent": None if start.improve is None else one(start.improve) | _bound(start.improve),
             "inspirations": [one(attempt) for attempt in start.inspirations],
             "combines": start.combines,
         },
     )
+
+
+def _bound(parent: Attempt) -> dict[str, str]:
+    """Say with the idea of the program to improve what bounds it."""
+    idea, bound = parent.proposal.idea[:_LONGEST_IDEA], parent.evaluation.bound
+    return {"idea": f"{idea.rstrip('.')} (bound by {bound})" if bound else idea}
 
 
 def _inspiration(attempt: Attempt, task: Task, longest: int) -> dict[str, str]:

@@ -146,6 +146,10 @@ def test_an_open_conversation_is_told_what_is_next_without_texts_that_it_knows()
     assert "Four a thread." in again
     assert "```" not in again
     assert next_step(TASK, Start(), known) == "Next, try an idea that is not among those so far."
+    bound = correct().evaluation.bound
+    assert bound
+    improved = next_step(TASK, Start(improve=correct()), known)
+    assert f"(bound by {bound}). Go for what bounds it." in improved
 
 
 def test_a_model_without_trials_is_offered_and_told_of_none() -> None:
