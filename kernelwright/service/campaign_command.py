@@ -141,9 +141,7 @@ def resume(
 
 def _specs_of(file: Path | None, url: str | None, *, wanted: bool) -> "tuple[CampaignSpec, ...]":
     """Return one search for each device, with the wanted calls named in each."""
-    from kernelwright.campaign.planning.unserved_calls import resolve_wanted
     from kernelwright.campaign.spec.campaign_file import read_campaign_file, spec_of_wanted
-    from kernelwright.store import KernelStore
 
     if file is None and not wanted:
         raise UsageError(
@@ -155,6 +153,9 @@ def _specs_of(file: Path | None, url: str | None, *, wanted: bool) -> "tuple[Cam
         spec = spec.model_copy(update={"wanted": CampaignWanted()})
     if spec.wanted is None:
         return spec.to_the_end()
+    from kernelwright.campaign.planning.unserved_calls import resolve_wanted
+    from kernelwright.store import KernelStore
+
     with KernelStore(url, must_exist=True) as opened:
         return resolve_wanted(spec, opened).to_the_end()
 
