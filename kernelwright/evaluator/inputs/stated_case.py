@@ -55,7 +55,7 @@ class Recipe(Record):
         """
         if len(self.inputs) != len(graph.inputs):
             raise InputError(
-                f"expected {len(graph.inputs)} inputs in a recipe, found {len(self.inputs)}."
+                f"expected {len(graph.inputs)} inputs to be stated, found {len(self.inputs)}."
             )
         random = np.random.default_rng(self.seed)
         made = [
@@ -148,12 +148,12 @@ def _number(text: str, dtype: Dtype) -> float:
     try:
         value = float(text)
     except ValueError as e:
-        raise InputError(f"expected a number, nan, inf or -inf in a recipe, found {text!r}.") from e
+        raise InputError(f"expected a number, nan, inf or -inf as a value, found {text!r}.") from e
     if not (dtype.is_float or np.isfinite(value)):
         raise InputError(f"expected a finite number for {dtype.short}, found {text!r}.")
     if np.isinf(value) and "inf" not in text.lower():
         raise InputError(
-            f"expected a number below 1.8e308, or inf, in a recipe, found {text!r}: it is larger "
+            f"expected a number below 1.8e308, or inf, as a value, found {text!r}: it is larger "
             "than float64 holds."
         )
     return value
@@ -163,7 +163,7 @@ def _whole(values: Array, dtype: Dtype) -> Array:
     limits = np.iinfo(dtype.numpy)
     rounded = np.rint(values)
     if (rounded < limits.min).any() or (rounded > limits.max).any():
-        raise InputError(f"a recipe's integers leave the range of {dtype.short}.")
+        raise InputError(f"the stated integers leave the range of {dtype.short}.")
     return rounded
 
 

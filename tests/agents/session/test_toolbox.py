@@ -280,3 +280,18 @@ def test_an_impossible_launch_is_told_once_and_at_no_line(box: Toolbox) -> None:
     told = run(box, checked(draft(BODY, group=2048))).result.text
     assert told.count("this device allows") == 1
     assert "0:0" not in told
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Calls.of("show", what="best", from_line=1),
+        Calls.of("show", what="template", from_line=1),
+        Calls.of("measure", draft="best", tunables=[]),
+    ],
+    ids=["best", "template", "measure"],
+)
+def test_a_best_program_that_is_not_known_yet_is_not_denied(box: Toolbox, call: Calls) -> None:
+    told = run(box, call).result
+    assert told.is_error
+    assert re.search("you know of no (right program|template) yet; what the search", told.text)

@@ -140,7 +140,7 @@ def test_a_reply_whose_trigger_no_caller_may_pass_is_asked_for_again(
     script = Script(_reply(RARE, bad))
     report = _raided(store, weak, script)
     assert report.strikes == ()
-    assert "expected 1 inputs in a recipe, found 0" in script.heard[1].text
+    assert "expected 1 inputs to be stated, found 0" in script.heard[1].text
 
 
 def test_a_cap_ends_the_night_with_a_sentence(store: KernelStore, weak: Evaluator) -> None:

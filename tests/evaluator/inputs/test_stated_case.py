@@ -41,7 +41,7 @@ def test_a_recipe_makes_the_same_inputs_again_whatever_the_secret() -> None:
 @pytest.mark.parametrize(
     ("recipe", "graph", "reason"),
     [
-        (_recipe(), GRAPH, "expected 1 inputs in a recipe, found 0"),
+        (_recipe(), GRAPH, "expected 1 inputs to be stated, found 0"),
         (_recipe(InputRecipe(value="much")), GRAPH, "expected a number"),
         (_recipe(InputRecipe(value="1e400")), GRAPH, "larger than float64 holds"),
         (_recipe(InputRecipe(fill="range", value="-1e400")), GRAPH, "larger than float64 holds"),

@@ -307,6 +307,12 @@ class Toolbox:
         return NamedDraft(name, drafted(program, idea, self.interface), program)
 
     def _unknown(self, kind: str, name: str, more: Sequence[str]) -> InputError:
+        if name in ("best", "template"):
+            wanted = "right program" if name == "best" else name
+            return InputError(
+                f"you know of no {wanted} yet; what the search has found is told with the verdict "
+                "on what you submit."
+            )
         told = dict.fromkeys(key[:ID_DIGITS] for key in (*self._known_programs(), *more))
         known = ", ".join((*self.drafts.names, *told)) or "none yet: check a program first"
         return InputError(f"there is no {kind} {name!r}; known are {known}.")
