@@ -13,9 +13,6 @@ from kernelwright.search.priority import Order, SecondsToSave
 from kernelwright.search.strategy import Done, Strategy, Wait
 from kernelwright.search.task_search import TaskSearch
 
-MOST_REFUTED = 3
-"""Leaders that may fail confirmation before a task is left to MLX."""
-
 
 @dataclass(frozen=True)
 class Suggestion:
@@ -192,7 +189,7 @@ class Search:
     def _conclude(self, search: TaskSearch) -> None:
         """Have what leads a task confirmed, unless too many leaders have failed already."""
         proposal = search.next_to_confirm()
-        if proposal is None or len(search.refuted) >= MOST_REFUTED:
+        if proposal is None or search.is_given_up:
             self._ended.append(search)
         else:
             self._to_do.append(Suggestion(search, proposal, confirms=True))

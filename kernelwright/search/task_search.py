@@ -12,6 +12,10 @@ from kernelwright.search.ranking import is_confirmed, rank_of
 from kernelwright.store import Rank
 
 
+_MOST_REFUTED = 3
+"""Leaders that may fail confirmation before a task is left to MLX."""
+
+
 @dataclass(frozen=True)
 class Champion:
     """The best program that survived confirmation."""
@@ -147,6 +151,24 @@ class TaskSearch:
             return False
         self.champion = Champion(program_id, evaluation, rank)
         return True
+
+    @property
+    def is_given_up(self) -> bool:
+        """True when so many leaders failed confirmation that no other is confirmed."""
+        return len(self.refuted) >= _MOST_REFUTED
+
+    @property
+    def unconfirmed(self) -> Evaluation | None:
+        """Return the best right verdict that waits for its confirmation; None once there is one."""
+        if self.champion is not None or self.is_given_up:
+            return None
+        judged = [(a.proposal.program.id, a.evaluation) for a in self.history]
+        ranked = [
+            (_key(rank), evaluation)
+            for program_id, evaluation in (*judged, *self.verdicts.items())
+            if program_id not in self.refuted and (rank := rank_of(evaluation)) is not None
+        ]
+        return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
 
     @property
     def best_right(self) -> Evaluation | None:

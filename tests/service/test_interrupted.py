@@ -61,7 +61,11 @@ def test_what_was_not_tried_has_no_verdict(stopped: tuple[KernelStore, SearchRep
     for task in report.tasks:
         line = lines[task.name]
         assert ("not tried" in line) == (not task.tried)
-        assert ("open" in line) == (task.tried > 0)
+        waits = task.unconfirmed is not None
+        assert ("not confirmed" in line) == waits
+        assert ("open" in line) == (task.tried > 0 and not waits)
+    assert any(task.unconfirmed for task in report.tasks)
+    assert "the same command confirms what is left" in _summary(report)
     assert "with MLX" not in _summary(report)
 
 

@@ -60,6 +60,8 @@ class TaskReport(Record):
     """The best candidate's; it is a champion only where it beats MLX."""
     predicted: Gain | None = None
     """The same, predicted on the chip that times are predicted for."""
+    unconfirmed: Gain | None = None
+    """What is faster than MLX, and was cut short of its confirmation."""
 
     @classmethod
     def of(
@@ -90,7 +92,8 @@ class TaskReport(Record):
         )
         if evaluation is None:
             lost = loss_of(search)
-            return report.model_copy(update={"gain": lost, "predicted": lost})
+            waits = {"unconfirmed": _unconfirmed(search, chip)}
+            return report.model_copy(update={"gain": lost, "predicted": lost, **waits})
         gain = gain_of(evaluation, task.graph, chip)
         for_chip = chip or predicted_chip(evaluation.device)
         predicted = predicted_gain(evaluation, task.graph, for_chip)
@@ -100,6 +103,13 @@ class TaskReport(Record):
     def beats_mlx(self) -> bool:
         """True where there is a champion to take."""
         return self.gain is not None and self.gain.beats_mlx
+
+
+def _unconfirmed(search: TaskSearch, chip: str | None) -> Gain | None:
+    if (evaluation := search.unconfirmed) is None:
+        return None
+    gain = gain_of(evaluation, search.task.graph, chip)
+    return gain if gain.beats_mlx else None
 
 
 def loss_of(search: TaskSearch) -> Gain | None:

@@ -127,6 +127,9 @@ def _verdict_cells(task: TaskReport) -> list[Text]:
     right = Text.assemble(
         (str(task.tried - failed), "good" if task.tried > failed else "bad"), f"/{task.tried}"
     )
+    if task.unconfirmed is not None:
+        mlx, ours, speedup = gain_cells(task.unconfirmed)
+        return [right, Text(), mlx, ours, Text.assemble(speedup, (", not confirmed", "warn"))]
     if task.gain is None:
         return [right, Text(), *(_with_mlx() if task.reason else _with_mlx("open"))]
     kernel = Text(short(task.champion_id or ""), style="id" if task.beats_mlx else "quiet")
@@ -155,6 +158,9 @@ def _notes(report: SearchReport) -> Iterator[tuple[str, Text]]:
         yield "refused", Text(f"{refused.function}: {refused.reason}", style="warn")
     if gains := [task.gain for task in report.tasks if task.gain]:
         yield "speedup", Text(speedup_note(gains), style="quiet")
+    if any(task.unconfirmed for task in report.tasks):
+        words = "no champion yet: the same command confirms what is left to confirm"
+        yield "not confirmed", Text(words, style="warn")
     if report.ended.early_words:
         yield "ended", Text(report.ended.early_words, style="warn")
 
