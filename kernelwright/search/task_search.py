@@ -11,7 +11,6 @@ from kernelwright.evaluator.task import Task
 from kernelwright.search.ranking import is_confirmed, rank_of
 from kernelwright.store import Rank
 
-
 _MOST_REFUTED = 3
 """Leaders that may fail confirmation before a task is left to MLX."""
 
