@@ -106,7 +106,6 @@ def search(
         StoreError: the store cannot be opened or written.
         ModelError: a model's key or name is missing or wrong.
     """
-    refuse_idle(model, budget=budget, tokens=tokens, calls=calls, base_url=base_url)
     spec = search_spec(
         device=device,
         model=model,
@@ -121,6 +120,7 @@ def search(
         base_url=base_url,
         threadgroup_memory=threadgroup_memory,
     )
+    refuse_idle(model, budget=budget, tokens=tokens, calls=calls, base_url=base_url)
     url, of, view = store_of(store), chip_of(chip), follow(progress, spec.candidates_per_task)
     functions = captured(target, inputs, url)
     # A store in memory would be another one when the result reads it.
