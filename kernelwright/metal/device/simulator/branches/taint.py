@@ -194,7 +194,11 @@ class Taint:
         """Say whether a pointer into a variable is sure to point to where an element begins."""
         if pointer == root:
             return True
-        made = self._function.definitions[pointer].text
+        instruction = self._function.definitions.get(pointer)
+        if instruction is None:
+            # An argument of a function that was not inlined.
+            return False
+        made = instruction.text
         if not made.startswith("getelementptr") or NAME.findall(made)[0] != root:
             return False
         elements, offset = _ELEMENTS.search(made), _BYTES.search(made)

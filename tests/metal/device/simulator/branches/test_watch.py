@@ -119,6 +119,21 @@ def test_a_function_of_the_header_has_its_own_place() -> None:
     assert (found.file, found.line) == ("header", 2)
 
 
+def test_what_a_function_loads_through_its_argument_may_be_of_any_buffer() -> None:
+    header = (
+        "__attribute__((noinline)) bool large(threadgroup const float* v) {\n"
+        "  return v[0] > 1e9f;\n}\n"
+    )
+    body = (
+        "threadgroup float t[32]; t[i % 32] = x[i];\n"
+        "threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = large(t) ? 1.0f : 2.0f;"
+    )
+
+    (found,) = _conditions(body, header)
+
+    assert found.loaded == ("", "")
+
+
 def test_a_forced_condition_takes_the_other_side_in_every_thread() -> None:
     executable = _compiled("y[i] = x[i] > 1e9f ? 1.0f : 2.0f;")
     (found,) = _run(executable).conditions
