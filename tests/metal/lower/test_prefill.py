@@ -244,6 +244,18 @@ def test_schedules_pass_the_evaluator(
     assert evaluation.is_correct, evaluation.summary
 
 
+@pytest.mark.parametrize(
+    "decisions",
+    ["simdgroups=2, keys=32, fixed=1", "rows=4, simdgroups=2, keys=32, fixed=1, ahead=1"],
+)
+def test_keys_of_one_tile_have_no_peak_before_them(decisions: str, judge: Judge) -> None:
+    """A question to which ordinary data has one answer would be an unproven branch."""
+    types = ["bf16[1,2,32,64]", *["bf16[1,1,32,64]"] * 2]
+    task = Task(graph_of(causal, types), "prefill")
+    evaluation = judge(task, lower(task.graph, parse(f"prefill({decisions})")))
+    assert evaluation.is_correct, evaluation.summary
+
+
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 @pytest.mark.parametrize("head", [64, 80, 96, 128, 192, 256])
 def test_schedules_fit_the_device(head: int, dtype: str) -> None:

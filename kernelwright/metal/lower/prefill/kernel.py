@@ -190,6 +190,8 @@ class _Walk:
     def _seen(self) -> _Seen:
         """Return which keys any query of this tile sees."""
         size, queries, keys = self.size, self.tiles.queries, self.schedule.keys
+        if self._is_one_tile:
+            return _Seen("0", str(keys), keys)
         here, window = size.keys - size.queries, size.window
         is_causal, first, last = self.attended.call.flag("is_causal"), "0", str(size.keys)
         if window:
@@ -238,9 +240,10 @@ class _Walk:
     def _weigh(self) -> None:
         """Turn products into weights; the lanes of a quad share a query."""
         writer, elements = self.writer, self.schedule.keys // 4
-        if self.rows > 1:
-            writer.line(f"float kept[{self.rows}];")
-        writer.line("bool is_raised = false;")
+        if not self._is_one_tile:
+            if self.rows > 1:
+                writer.line(f"float kept[{self.rows}];")
+            writer.line("bool is_raised = false;")
         peak, total, kept = (self._of_row(name) for name in ("peak", "total", "kept"))
         with self.matrices.each("m", self.rows):
             self._write_places()
@@ -250,12 +253,7 @@ class _Walk:
                 self._write_score()
                 writer.line("raised = metal::max(raised, score[j]);")
             writer.line("raised = metal::quad_max(raised);")
-            writer.line(f"{'' if self.rows > 1 else 'float '}{kept} = 1.0f;")
-            with writer.block(f"if (raised > {peak} + {_SLACK})"):
-                writer.line(f"{kept} = {self.exponential}({peak} - raised);")
-                writer.line(f"{peak} = raised;")
-                writer.line(f"{total} *= {kept};")
-                writer.line("is_raised = true;")
+            self._raise_peak(peak, total, kept)
             with self.matrices.each("j", elements):
                 writer.line(f"float weight = {self.exponential}(score[j] - {peak});")
                 writer.line(f"{total} += weight;")
@@ -263,8 +261,28 @@ class _Walk:
                 weight = "weight" if kind == "float" else f"{kind}(weight)"
                 writer.line(f"{self._quad('own_weights', self.tiles.weights_stride)} = {weight};")
         self._barrier("Its weights are written before they are multiplied.")
+        if self._is_one_tile:
+            return
         with writer.block("if (metal::simd_any(is_raised))"):
             self._bring_to_new_peak(kept)
+
+    @property
+    def _is_one_tile(self) -> bool:
+        """True where no query sees keys of more than one tile: nothing was found before."""
+        return self.size.keys <= self.schedule.keys
+
+    def _raise_peak(self, peak: str, total: str, kept: str) -> None:
+        """Write where a query's scores exceed the old peak by much, and what becomes of its sum."""
+        writer = self.writer
+        if self._is_one_tile:
+            writer.line(f"{peak} = raised;")
+            return
+        writer.line(f"{'' if self.rows > 1 else 'float '}{kept} = 1.0f;")
+        with writer.block(f"if (raised > {peak} + {_SLACK})"):
+            writer.line(f"{kept} = {self.exponential}({peak} - raised);")
+            writer.line(f"{peak} = raised;")
+            writer.line(f"{total} *= {kept};")
+            writer.line("is_raised = true;")
 
     def _is_read(self, axis: Axis) -> bool:
         """Say whether a score hangs on a place, by a mask or by what can be seen from it."""
