@@ -1,11 +1,12 @@
 """Bytes moved and kernels launched: by eager MLX, by mx.compile, by a plan."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.naming.idioms import Idiom, idioms
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Domain, Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.plan.mlx.attention import has_mlx_kernel, steps_apart
 from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
@@ -239,33 +240,48 @@ def _external(graph: Graph, members: set[int]) -> list[ValueId]:
 
 
 def _bytes_read(graph: Graph, members: set[int]) -> int:
-    """Add up what a group reads: all of an array, or what the slices show that it takes of it."""
+    """Add up what a group reads: all of an array, or what slices and indices take of it."""
     external = set(_external(graph, members))
     whole: set[ValueId] = set()
-    shown: dict[ValueId, set[ValueId]] = {}
+    taken: dict[ValueId, dict[ValueId, int]] = {}
     for node in (graph.nodes[i] for i in sorted(members)):
-        for value in node.inputs:
+        for place, value in enumerate(node.inputs):
             stored = _stored(graph, value)
             if stored not in external:
                 continue
-            if parts := _shown(graph, node, value):
-                shown.setdefault(stored, set()).update(parts)
+            if parts := _taken(graph, node, place):
+                taken.setdefault(stored, {}).update(parts)
             else:
                 whole.add(stored)
-    sliced = shown.keys() - whole
     return sum(_stored_bytes(graph, value) for value in whole) + sum(
-        min(_stored_bytes(graph, value), sum(graph.types[part].nbytes for part in shown[value]))
-        for value in sliced
+        min(_stored_bytes(graph, value), sum(taken[value].values()))
+        for value in taken.keys() - whole
     )
 
 
-def _shown(graph: Graph, node: Node, value: ValueId) -> tuple[ValueId, ...]:
-    """Return what a slice shows of an array; nothing where a node takes all of it."""
-    if op_named(node.op).kind is not Kind.VIEW or node.inputs[0] != value:
-        return ()
-    seen = tuple(v for v in node.outputs if graph.consumers_of[v] or v in graph.outputs)
-    is_part = sum(graph.types[v].size for v in seen) < graph.types[value].size
-    return seen if is_part else ()
+def _taken(graph: Graph, node: Node, place: int) -> dict[ValueId, int]:
+    """Return the bytes that a node takes of an operand, by what they go to.
+
+    It is what a slice shows, what is read by index, or the matrices that indices choose, each as
+    often as it is named; nothing where the node takes all of it.
+    """
+    op, whole = op_named(node.op), graph.types[node.inputs[place]]
+    domains = [op.behaviour.domain(i, len(node.inputs)) for i in range(len(node.inputs))]
+    if op.kind is Kind.VIEW and place == 0:
+        seen = [v for v in node.outputs if graph.consumers_of[v] or v in graph.outputs]
+    elif op.behaviour.data_places == (place,):
+        seen = list(node.outputs)
+    elif op.kind is Kind.CONTRACTION and Domain.INDEX in domains[-1:]:
+        if domains[place] is Domain.INDEX:
+            return {}
+        chosen = graph.types[node.inputs[-2 if place == 0 else -1]].size
+        matrices = math.prod(whole.shape[:-2])
+        size = whole.nbytes * chosen // max(matrices, 1)
+        return {node.outputs[0]: size} if chosen < matrices else {}
+    else:
+        return {}
+    parts = {v: graph.types[v].nbytes for v in seen}
+    return parts if sum(parts.values()) < whole.nbytes else {}
 
 
 def _stored(graph: Graph, value: ValueId) -> ValueId:

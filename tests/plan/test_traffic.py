@@ -68,6 +68,27 @@ def test_a_region_reads_what_its_slices_show(
     assert planned(function).bytes_read == bytes_read
 
 
+@pytest.mark.parametrize("rows", [64, 4096])
+def test_what_is_read_by_index_counts_as_often_as_it_is_named(rows: int) -> None:
+    """Neither a table's length nor how many experts there are is what MLX reads."""
+    table, places = mx.zeros((rows, 32)), mx.zeros((16,), mx.int32)
+    embed = canonicalize(capture(lambda t, i: mx.exp(t[i]), table, places))
+    row_bytes = 16 * 32 * 4
+    index_bytes = 16 * 4
+    assert eager_traffic(embed).nbytes == index_bytes + 4 * row_bytes
+    assert compiled_traffic(embed).launches == 2
+    picked = canonicalize(
+        capture(lambda t, i: mx.take_along_axis(t, i[:, None], axis=0), table, places)
+    )
+    assert eager_traffic(picked).bytes_read < 2 * row_bytes
+    few, weights = mx.zeros((2, 1, 32)), mx.zeros((rows, 32, 8))
+    chosen = mx.zeros((2, 3), mx.uint32)
+    experts = canonicalize(
+        capture(lambda x, w, i: mx.gather_mm(x[:, None], w, rhs_indices=i), few, weights, chosen)
+    )
+    assert eager_traffic(experts).bytes_read < 8 * 32 * 8 * 4
+
+
 def test_a_mean_is_a_sum_and_a_product_to_eager_mlx() -> None:
     graph = canonicalize(capture(lambda x: x.mean(axis=-1), X))
     assert eager_traffic(graph) == Traffic(MATRIX + ROW_VALUES, 2 * ROW_VALUES, 2)
