@@ -38,6 +38,7 @@ _CLOSING = (
     "colleague should know who meets such a task again: what worked, what did not, and why."
 )
 _NOT_JUDGED = "It was not judged: the search had no room for it."
+_NOT_DONE = "Not carried out: what was submitted beside it was refused."
 _TOO_LATE = "This was not carried out: the search of this task had ended, and only `done` was open."
 
 
@@ -256,6 +257,9 @@ class Session:
         if not calls:
             calls, is_text = tool_calls_in(reply.text), True
         ran = self._run(calls)
+        if any(c.name == "submit" and r.result.is_error for c, r in zip(calls, ran, strict=True)):
+            # It was done in the belief that it had submitted: it learns first that it has not.
+            ran = [r if r.done is None else _not_done(r) for r in ran]
         reasons = [r.done for r in ran if r.done is not None]
         submitted = {r.submitted.name: r.submitted for r in ran if r.submitted is not None}
         self._because = next(iter(reasons), None)
@@ -303,3 +307,8 @@ class Session:
 
 def _said(turn: Turn) -> tuple[object, ...]:
     return turn.speaker, turn.text, turn.calls, turn.results
+
+
+def _not_done(ran: Ran) -> Ran:
+    told = ran.result.model_copy(update={"text": _NOT_DONE, "is_error": True})
+    return Ran(told, is_useful=False)

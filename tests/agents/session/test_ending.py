@@ -328,3 +328,12 @@ def test_a_verdict_that_a_model_is_not_asked_about_is_in_the_transcript(
     assert requests == 1
     assert "It is the best program so far" in text
     assert text.endswith("The conversation ended: the cap is reached.")
+
+
+def test_done_beside_a_refused_submission_is_not_carried_out(wire: str, judge: Shared) -> None:
+    draft_and_program = Calls.of("submit", draft="d1", program=REVISED.model_dump())
+    both = Said(calls=(checked(draft(BODY)), draft_and_program, *DONE.calls))
+    text, requests = to_the_end(wire, judge, both, Said(calls=(SUBMIT_FIRST,)), DONE)
+    assert requests == 3
+    assert "✗ Not carried out: what was submitted beside it was refused." in text
+    assert "It is the best program so far" in text

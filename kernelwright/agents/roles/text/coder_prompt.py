@@ -59,6 +59,10 @@ class Brief:
     """The tools that there are; all where none is named."""
 
 
+_ALIKE = 1.005
+"""Up to this ratio two programs are as fast as each other: more would show as 1.00."""
+
+
 def coder_prompt(
     task: Task, device: DeviceInfo, history: Sequence[Attempt], brief: Brief
 ) -> Prompt:
@@ -195,6 +199,8 @@ def standing(attempt: Attempt, history: Sequence[Attempt]) -> str:
     own_us, best_us = (_taken_us(a.evaluation) for a in (attempt, best))
     if own_us is None or best_us is None or own_us < best_us:
         return "It is not the best program."
+    if own_us < _ALIKE * best_us:
+        return "It is as fast as the best program, which was there before."
     return f"It is not the best program: it takes {own_us / best_us:.2f} times as long."
 
 

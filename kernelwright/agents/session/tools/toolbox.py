@@ -209,8 +209,11 @@ class Toolbox:
         if evaluation.is_correct:
             self._right[draft.program.id] = draft
         report = check_report(evaluation, draft.program) + self._above_floor(evaluation)
-        left = self.caps.evaluations - self.evaluations
-        return f"{draft.name}: {report}\n({left} evaluations left)"
+        return f"{draft.name}: {report}\n{self._left}"
+
+    @property
+    def _left(self) -> str:
+        return f"({self.caps.evaluations - self.evaluations} evaluations left)"
 
     def _above_floor(self, evaluation: Evaluation) -> str:
         """Say how far a right program is from the least time that its task can take."""
@@ -223,6 +226,11 @@ class Toolbox:
     def _measurable(self, arguments: Measure) -> Program:
         draft = self._draft_named(arguments.draft)
         program = draft.program
+        known = self._verdicts.get(program.id)
+        if known is not None and not known.is_correct:
+            raise InputError(
+                f"{draft.name} is not right, so its time tells nothing; mend it first."
+            )
         if arguments.tunables:
             values = {t.name: t.value for t in program.tunables}
             given = {t.name: t.value for t in arguments.tunables}
@@ -239,7 +247,7 @@ class Toolbox:
         evaluation = self._evaluated(program)
         report = measure_report(evaluation, program, self.workbench.info)
         first, *rest = report.split("\n")
-        return "\n".join((first + self._above_floor(evaluation), *rest))
+        return "\n".join((first + self._above_floor(evaluation), *rest, self._left))
 
     def _reference(self, arguments: Reference) -> str:
         if (size := self.task.graph.element_count) > _MOST_REFERENCE_ELEMENTS:
