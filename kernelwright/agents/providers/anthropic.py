@@ -50,7 +50,8 @@ class AnthropicClient(SdkClient):
         self._client = anthropic.AsyncAnthropic(
             # A server of one's own wants no key, and the SDK sends nothing without one.
             api_key=endpoint.key.reveal() or "none",
-            base_url=endpoint.base_url,
+            # The SDK adds the version, which other SDKs want named: one URL is good for both.
+            base_url=endpoint.base_url and endpoint.base_url.rstrip("/").removesuffix("/v1"),
             max_retries=0,
             timeout=timeouts(limits, read_s=limits.stall_s),
             http_client=anthropic.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),

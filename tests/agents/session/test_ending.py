@@ -337,3 +337,13 @@ def test_done_beside_a_refused_submission_is_not_carried_out(wire: str, judge: S
     assert requests == 3
     assert "✗ Not carried out: what was submitted beside it was refused." in text
     assert "It is the best program so far" in text
+
+
+def test_one_base_url_reaches_either_api(
+    wire: str, judge: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackServer(lambda _: DONE) as server:
+        monkeypatch.setattr(server, "base_url", lambda _: f"{server.root}/v1")
+        with AsyncBridge(Partner(server, wire).open()) as bridge:
+            ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+        assert len(server.requests) == 1
