@@ -1,29 +1,43 @@
 """What makes two programs the same idea: their code without names, comments and layout."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kernelwright.evaluator.static.vocabulary import RESERVED
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _MEMBER = frozenset({".", "->", "::"})
 
 
 def signature(program: Program) -> str:
     """Return 64 hex digits that programs share when they differ in nothing that matters.
 
-    Names that a programmer chose are numbered by first use; launches, constants and tunable
-    choices count, the order in which choices are listed and their present value do not.
+    Names that a programmer chose, those of extents among them, are numbered by first use;
+    launches, constants and tunable choices count, the order in which choices are listed and their
+    present value do not.
     """
     numbers: dict[str, int] = {}
-    parts: list[str] = [str(t.shape) + t.dtype for t in (*program.inputs, *program.temporaries)]
+    extents: dict[str, str] = {t.name: t.name for t in program.tunables}
+
+    def plain(sizes: Iterable[int | str]) -> str:
+        return ",".join(
+            _WORD.sub(lambda w: extents.setdefault(w[0], f"#{len(extents)}"), str(size))
+            for size in sizes
+        )
+
+    arrays = (*program.inputs, *program.temporaries)
+    parts: list[str] = [plain(t.shape) + t.dtype for t in arrays]
     for kernel in program.kernels:
         for text in (kernel.header, kernel.source):
             parts.extend(_normalised(code(tokenize(text)), numbers))
         parts.append(_numbered((*kernel.inputs, "|", *kernel.outputs), numbers))
-        parts.append(f"{kernel.grid}{kernel.threadgroup}{kernel.math_mode}{kernel.init_value}")
-        template = sorted((numbers.get(k, -1), str(v)) for k, v in kernel.template.items())
+        parts.append(f"{plain(kernel.grid)};{plain(kernel.threadgroup)}")
+        parts.append(f"{kernel.math_mode}{kernel.init_value}")
+        values = {name: extents.get(str(v), str(v)) for name, v in kernel.template.items()}
+        template = sorted((numbers.get(k, -1), v) for k, v in values.items())
         parts.append(f"{template}{kernel.atomic_outputs}{kernel.ensure_row_contiguous}")
     parts += sorted(f"{t.name}{sorted(t.choices)}" for t in program.tunables)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,10 +1,16 @@
 """Two programs are one when they differ in nothing that matters."""
 
+import re
+
+import mlx.core as mx
 import pytest
 
 from kernelwright.agents.roles.reply.dedup import signature
 from kernelwright.agents.roles.reply.task_signature import Interface
-from tests.agents.loopback.scene import BODY, TASK, draft
+from kernelwright.ir import canonicalize, capture
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import lower, schedules
+from tests.agents.loopback.scene import BODY, DEVICE, TASK, draft
 
 
 def mark(source: str, group: int = 64) -> str:
@@ -41,3 +47,17 @@ def test_what_is_computed_matters(source: str) -> None:
 
 def test_the_launch_matters() -> None:
     assert mark(BODY, group=32) != mark(BODY)
+
+
+def test_names_of_extents_do_not_matter_and_the_launch_over_them_does() -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((37, 64))))
+    program = lower(graph, schedules(graph, DEVICE)[0])
+    text = program.model_dump_json()
+    (name,) = {size for t in program.inputs for size in t.shape if isinstance(size, str)}
+    renamed = Program.model_validate_json(re.sub(rf"\b{name}\b", "tokens", text))
+    kernel = program.kernels[0]
+    grid = (f"{kernel.grid[0]} * 2", *kernel.grid[1:])
+    wider = program.model_copy(update={"kernels": (kernel.model_copy(update={"grid": grid}),)})
+    assert renamed.id != program.id
+    assert signature(renamed) == signature(program)
+    assert signature(wider) != signature(program)
