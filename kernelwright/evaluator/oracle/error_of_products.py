@@ -22,7 +22,8 @@ def error_of_prod(op: Op, call: Call, x: Reals, error: Reals | None, made: Array
     lost = np.asarray(wide_product - np.prod(size, axis=axes, keepdims=True))
     rows = np.moveaxis(size, axes, tuple(range(-len(axes), 0))).reshape(-1, terms)
     underflows, overflows = (flags[:, -1].reshape(lost.shape) for flags in _left(rows, -1))
-    return _through_ends(lost, made, underflows, overflows)
+    met = np.prod(_is_number(x, error), axis=axes, keepdims=True)
+    return np.where(met, _through_ends(lost, made, underflows, overflows), 0.0)
 
 
 def error_of_running_products(
@@ -37,7 +38,14 @@ def error_of_running_products(
     is_reversed = bool(call.attributes.get("reverse", False))
     turned = np.flip(size, axis) if is_reversed else size
     ends = (np.flip(flags, axis) if is_reversed else flags for flags in _left(turned, axis))
-    return _through_ends(lost, made, *ends)
+    met = np.asarray(op.meaning(call, _is_number(x, error)))
+    return np.where(met > 0, _through_ends(lost, made, *ends), 0.0)
+
+
+def _is_number(x: Array, error: Reals | None) -> Reals:
+    """Return 0 for each factor that is NaN for sure, which no other factor changes, else 1."""
+    is_open = np.isnan(error) if error is not None else np.zeros(x.shape, bool)
+    return np.where(np.isnan(x) & ~is_open, 0.0, 1.0)
 
 
 def _through_ends(lost: Reals, made: Array, underflows: Flags, overflows: Flags) -> Reals:

@@ -630,3 +630,17 @@ def test_zeros_among_the_terms_of_a_sum_allow_it_nothing() -> None:
     exact = np.full(2, 3.0 / 4096, np.float32)
     assert passes(one, exact)
     assert not passes(one, exact * np.float32(1 + 2e-6))
+
+
+@pytest.mark.parametrize("made_by", [mx.prod, mx.cumprod])
+def test_a_product_with_a_factor_that_is_nan_is_nan_and_nothing_else(
+    made_by: Callable[..., mx.array],
+) -> None:
+    x = np.ones((2, 5), np.float32)
+    x[0, 2] = np.nan
+    graph = canonicalize(capture(lambda a: made_by(mx.tanh(a), axis=-1), mx.array(x)))
+    (tracked,) = analyse(graph, [x])
+    assert tracked.error is not None
+    is_nan = np.isnan(tracked.values)
+    assert is_nan.any()
+    assert np.all(tracked.error[is_nan] == 0)
