@@ -226,8 +226,8 @@ class Toolbox:
     def _measurable(self, arguments: Measure) -> Program:
         draft = self._draft_named(arguments.draft)
         program = draft.program
-        known = self._verdicts.get(program.id)
-        if known is not None and not known.is_correct:
+        verdict = self._verdicts.get(program.id)
+        if verdict is not None and not verdict.is_correct:
             raise InputError(
                 f"{draft.name} is not right, so its time tells nothing; mend it first."
             )
