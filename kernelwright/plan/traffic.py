@@ -89,8 +89,27 @@ def _is_taken_apart(graph: Graph, idiom: Idiom) -> bool:
         return not has_mlx_norm(graph, idiom)
     if idiom.name == "cross_entropy":
         return not has_mlx_cross_entropy(graph, idiom)
+    if idiom.name == "rope":
+        # MLX's own takes a base, or frequencies, and no tables.
+        tables = dict(idiom.operands)
+        return not all(_is_made_by(graph, tables[name], name) for name in ("cos", "sin"))
     found = [graph.nodes[i] for i in idiom.indices if graph.nodes[i].op == "attention"]
     return any(not has_mlx_kernel(Call.of(graph, node)) for node in found)
+
+
+def _is_made_by(graph: Graph, value: ValueId, op: str) -> bool:
+    """Say whether an op is among those that a value is computed by."""
+    seen, frontier = {value}, [value]
+    while frontier:
+        maker = graph.producer_of.get(frontier.pop())
+        if maker is None:
+            continue
+        node = graph.nodes[maker]
+        if node.op == op:
+            return True
+        frontier += [v for v in node.inputs if v not in seen]
+        seen.update(node.inputs)
+    return False
 
 
 def _with_tables(graph: Graph, indices: Iterable[int], taken: set[int]) -> set[int]:

@@ -157,6 +157,18 @@ def test_mx_fast_computes_the_angles_of_a_rotary_embedding_itself() -> None:
     assert fast_traffic(canonicalize(capture(rope, x))) == Traffic(x.nbytes, x.nbytes, 1)
 
 
+def test_mx_fast_takes_no_tables_of_a_rotary_embedding() -> None:
+    x, table = mx.zeros((4, 16, 8)), mx.zeros((16, 4))
+
+    def rope(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
+        a, b = x[..., 0::2], x[..., 1::2]
+        return mx.stack([a * cos - b * sin, a * sin + b * cos], axis=-1).reshape(x.shape)
+
+    graph = canonicalize(capture(rope, x, table, table))
+    assert fast_traffic(graph) == compiled_traffic(graph)
+    assert fast_traffic(graph).launches > 1
+
+
 def test_mlx_at_its_best_takes_a_kernel_of_its_own_where_that_is_faster() -> None:
     norm = canonicalize(capture(lambda x, w: mx.fast.rms_norm(x, w, 1e-5), X, W))
     assert best_traffic(norm) == fast_traffic(norm)
