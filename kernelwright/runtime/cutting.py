@@ -1,5 +1,8 @@
 """The parts of a graph that are looked up in the store: the planner's, and products left alone."""
 
+from collections.abc import Collection, Mapping
+
+from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
@@ -20,6 +23,42 @@ def regions_of(graph: Graph) -> list[Region]:
         regions.append(region)
         covered.update(region.indices)
     return sorted(regions, key=lambda region: region.indices[0])
+
+
+def wholes_of(graph: Graph, regions: Collection[Region]) -> tuple[Region, ...]:
+    """Return all of a graph as one region, as models may cut it, where the planner cuts otherwise.
+
+    Views at its end may belong to it or not: they launch nothing.
+    """
+    indices = set(range(len(graph.nodes)))
+    wholes = [Region(graph, tuple(sorted(indices)))]
+    for index in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[index]
+        read = {i for v in node.outputs for i in graph.consumers_of[v]}
+        if op_named(node.op).kind is Kind.VIEW and not read & indices:
+            indices.discard(index)
+    wholes.append(Region(graph, tuple(sorted(indices))))
+    return tuple(w for w in dict.fromkeys(wholes) if w.indices and w not in regions)
+
+
+def is_whole_better(
+    whole: Evaluation, parts: Mapping[Region, Evaluation | None], graph: Graph
+) -> bool:
+    """Say whether a graph's own kernel is faster than those of its parts are together.
+
+    It is where MLX computes what is left of the graph: that takes launches of its own.
+    """
+    if sum(len(region.indices) for region in parts) < len(graph.nodes):
+        return True
+    times = [_taken_us(evaluation) for evaluation in parts.values()]
+    own = _taken_us(whole)
+    return None in times or own is None or own <= sum(t for t in times if t is not None)
+
+
+def _taken_us(evaluation: Evaluation | None) -> float | None:
+    if evaluation is None:
+        return None
+    return evaluation.predicted_us if evaluation.measured_us is None else evaluation.measured_us
 
 
 def _with_views(graph: Graph, index: int, covered: set[int]) -> Region:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.plan import fast_traffic
 from kernelwright.runtime.chain import Run
-from kernelwright.runtime.cutting import regions_of
+from kernelwright.runtime.cutting import is_whole_better, regions_of, wholes_of
 from kernelwright.runtime.explanation import ServedRegion
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.first_use import Candidate, Offer, try_offer
@@ -170,13 +170,8 @@ class KernelServer:
             return _nothing(graph, "this machine has no GPU that runs such Metal kernels")
         if self.store is None:
             return _nothing(graph, "there is no kernel store here yet; run kernelwright search")
-        regions = regions_of(graph)
-        tasks = {region: region.extract() for region in regions}
-        found = self.store.served(
-            [task.fingerprint for task in tasks.values()],
-            device=self.device.info.name,
-            chip=self.device.info.chip,
-        )
+        tasks = self._cut(graph)
+        found = self._served(tasks.values())
         programs: dict[Region, RunRegion] = {}
         rows: list[ServedRegion] = []
         is_mlx_best = False
@@ -204,9 +199,43 @@ class KernelServer:
         kept, left = put_back(graph, frozenset(covered))
         if left:
             return _nothing(graph, f"no champion for {left}, which MLX runs in one kernel")
-        words = f"{len(programs)} of {len(regions)} regions run kernels"
+        words = f"{len(programs)} of {len(tasks)} regions run kernels"
         is_lazy = self.device.info.measures_time
         return Service(graph, programs, tuple(rows), words, is_lazy, kept, offers)
+
+    def _served(self, tasks: Iterable[Graph]) -> dict[str, ServedProgram]:
+        assert self.store is not None
+        assert self.device is not None
+        info = self.device.info
+        return self.store.served([t.fingerprint for t in tasks], device=info.name, chip=info.chip)
+
+    def _cut(self, graph: Graph) -> dict[Region, Graph]:
+        """Return the regions of a graph with their tasks, or all of it as one.
+
+        Models may have it computed by one kernel where the planner cuts it: that one serves, from
+        here or from elsewhere, where it is faster than those of the parts.
+        """
+        tasks = {region: region.extract() for region in regions_of(graph)}
+        wholes = {whole: whole.extract() for whole in wholes_of(graph, tasks.keys())}
+        if not wholes:
+            return tasks
+        assert self.store is not None
+        assert self.device is not None
+        asked, info = {**tasks, **wholes}, self.device.info
+        found = self._served(asked.values())
+        if not found:
+            ids = [task.fingerprint for task in asked.values()]
+            elsewhere = self.store.from_elsewhere(ids, device=info.name, chip=info.chip)
+            found = {name: champions[0] for name, champions in elsewhere.items() if champions}
+        champions = {region: found.get(task.fingerprint) for region, task in tasks.items()}
+        parts = {region: c.evaluation if c else None for region, c in champions.items()}
+        for whole, task in wholes.items():
+            one = found.get(task.fingerprint)
+            if one is None or not self.is_worthwhile(one):
+                continue
+            if is_whole_better(one.evaluation, parts, graph):
+                return {whole: task}
+        return tasks
 
     def is_worthwhile(self, champion: ServedProgram) -> bool:
         """Say whether a champion runs: MLX does where it is as fast."""

@@ -19,6 +19,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import partition
+from kernelwright.runtime.cutting import wholes_of
 from kernelwright.runtime.optimize import Optimized, explain, optimize
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import KernelStore, NewTrial, Rank
@@ -41,13 +42,16 @@ def crown(
     *arrays: object,
     threadgroup_bytes: int = 32768,
     speedups: tuple[Speedup, ...] = (),
+    whole: bool = False,
+    predicted_us: float = 12.0,
 ) -> None:
-    """Put a champion for each region of a function into a store; the verdict is a given."""
+    """Put a champion for each region of a function, or all of it, into a store; as given."""
     device = SimulatorDevice(threadgroup_bytes).info
     graph = ir.canonicalize(ir.capture(function, *arrays))
     with KernelStore(url) as store:
         campaign = store.begin_campaign(name="t", spec="{}", environment=environment_of(device))
-        for region in partition(graph):
+        regions = partition(graph)
+        for region in wholes_of(graph, regions)[:1] if whole else regions:
             task = Task(region.extract(), "t")
             program = lower(task.graph, schedules(task.graph, device)[0])
             trial = store.add_trial(NewTrial(campaign.id, task, program, "offline", "as lowered"))
@@ -58,9 +62,9 @@ def crown(
                 status=Status.CORRECT,
                 summary="correct",
                 speedups=speedups,
-                predicted_us=12.0 if speedups else None,
+                predicted_us=predicted_us if speedups or whole else None,
             )
-            rank = Rank(kind="predicted", value=12.0)
+            rank = Rank(kind="predicted", value=predicted_us)
             store.promote(store.record(trial.id, verdict, rank=rank))
 
 
@@ -90,6 +94,29 @@ def test_known_call_runs_the_champion(url: str) -> None:
     assert "fewer bytes than mx.compile" in told.regions[0].gain.words
     assert "1 of 1 regions" in str(told)
     assert told.calls == 1
+
+
+def apart(x: mx.array, y: mx.array) -> tuple[mx.array, mx.array]:
+    return mx.exp(x) * 2, mx.tanh(y) + 1
+
+
+@pytest.mark.parametrize(
+    ("whole_us", "parts_us", "said"),
+    [(12.0, None, "1 of 1"), (12.0, 7.0, "1 of 1"), (15.0, 7.0, "2 of 2")],
+)
+def test_one_kernel_for_all_serves_where_it_is_faster_than_those_of_the_parts(
+    tmp_path: Path, whole_us: float, parts_us: float | None, said: str
+) -> None:
+    """A model may have cut the function otherwise than the planner."""
+    url, zeros = str(tmp_path / "kernels.db"), [mx.zeros(SHAPE)] * 2
+    ahead = (Speedup(baseline="compile", ratio=2.0, kind="predicted"),)
+    crown(url, apart, *zeros, whole=True, predicted_us=whole_us)
+    if parts_us is not None:
+        crown(url, apart, *zeros, speedups=ahead, predicted_us=parts_us)
+    fast = optimized(apart, url)
+    for found, expected in zip(fast(*arrays()), apart(*arrays()), strict=True):  # type: ignore[call-overload]
+        assert mx.allclose(found, expected).item()
+    assert f"{said} regions run kernels" in str(fast.explain(*arrays()))
 
 
 @pytest.mark.parametrize("is_called_before", [False, True])

@@ -16,6 +16,7 @@ from kernelwright.ir.region import Region
 from kernelwright.metal.device.array import to_numpy
 from kernelwright.plan import partition
 from kernelwright.runtime.code_names import _cached_properties
+from kernelwright.runtime.cutting import is_whole_better, wholes_of
 from kernelwright.runtime.effect import ImpureError, check_same_calls
 from kernelwright.runtime.enumeration import _enumerations_of, _own_members_inside
 from kernelwright.runtime.export.function.dispatch import (
@@ -472,6 +473,8 @@ def choose(
     What has no kernel for the chip itself takes one of another chip, as chips without any do.
     """
     tasks = dict(zip(traced.regions, traced.tasks, strict=True))
+    wholes = wholes_of(traced.graph, traced.regions)
+    tasks |= {whole: whole.extract() for whole in wholes}
     found = lookup(list(tasks.values()))
     chips: dict[str, dict[Region, CandidateDetail]] = {}
     for region, task in tasks.items():
@@ -481,9 +484,21 @@ def choose(
                 chips.setdefault(chip, {}).setdefault(region, detail)
     known = list(chips.values())
     return [
-        Variant(traced, {r: k for others in [*known[::-1], own] for r, k in others.items()}, chip)
+        _variant(traced, {r: k for o in [*known[::-1], own] for r, k in o.items()}, chip, wholes)
         for chip, own in chips.items()
     ]
+
+
+def _variant(
+    traced: Traced, found: Mapping[Region, CandidateDetail], chip: str, wholes: Sequence[Region]
+) -> Variant:
+    """Take the kernel of the whole graph or those of its parts, whichever are faster."""
+    parts = {region: found.get(region) for region in traced.regions}
+    verdicts = {r: d.evaluations[0].evaluation if d else None for r, d in parts.items()}
+    for whole in (w for w in wholes if w in found):
+        if is_whole_better(found[whole].evaluations[0].evaluation, verdicts, traced.graph):
+            return Variant(replace(traced, regions=(whole,)), {whole: found[whole]}, chip)
+    return Variant(traced, {r: d for r, d in parts.items() if d is not None}, chip)
 
 
 def with_launches(variant: Variant, functions: Mapping[str, str]) -> Graph:
