@@ -31,7 +31,8 @@ def replace_file(path: Path, content: bytes) -> None:
         path.write_bytes(content)
         return
     place = path.resolve()
-    partial = place.with_name(f".{place.name}.{os.getpid()}")
+    # A name of nearly 255 bytes has no room for more.
+    partial = place.with_name(f".{place.name[-100:]}.{os.getpid()}")
     try:
         partial.write_bytes(content)
         if place.exists():

@@ -247,6 +247,11 @@ class Evaluation(Record):
         return bool(taken) and max(taken) <= METAL_THREADGROUP_BYTES
 
     @property
+    def taken_us(self) -> float | None:
+        """Return microseconds of a call, measured or else predicted; None where neither is."""
+        return self.measured_us or self.predicted_us
+
+    @property
     def least_speedup(self) -> Speedup | None:
         """Return the comparison with MLX's best, measured or else predicted; None without one."""
         for kind in ("measured", "predicted"):

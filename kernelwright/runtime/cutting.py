@@ -50,15 +50,9 @@ def is_whole_better(
     """
     if sum(len(region.indices) for region in parts) < len(graph.nodes):
         return True
-    times = [_taken_us(evaluation) for evaluation in parts.values()]
-    own = _taken_us(whole)
+    times = [part.taken_us if part else None for part in parts.values()]
+    own = whole.taken_us
     return None in times or own is None or own <= sum(t for t in times if t is not None)
-
-
-def _taken_us(evaluation: Evaluation | None) -> float | None:
-    if evaluation is None:
-        return None
-    return evaluation.predicted_us if evaluation.measured_us is None else evaluation.measured_us
 
 
 def _with_views(graph: Graph, index: int, covered: set[int]) -> Region:

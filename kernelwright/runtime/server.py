@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -170,8 +170,7 @@ class KernelServer:
             return _nothing(graph, "this machine has no GPU that runs such Metal kernels")
         if self.store is None:
             return _nothing(graph, "there is no kernel store here yet; run kernelwright search")
-        tasks = self._cut(graph)
-        found = self._served(tasks.values())
+        tasks, found = self._cut(graph)
         programs: dict[Region, RunRegion] = {}
         rows: list[ServedRegion] = []
         is_mlx_best = False
@@ -203,28 +202,23 @@ class KernelServer:
         is_lazy = self.device.info.measures_time
         return Service(graph, programs, tuple(rows), words, is_lazy, kept, offers)
 
-    def _served(self, tasks: Iterable[Graph]) -> dict[str, ServedProgram]:
-        assert self.store is not None
-        assert self.device is not None
-        info = self.device.info
-        return self.store.served([t.fingerprint for t in tasks], device=info.name, chip=info.chip)
-
-    def _cut(self, graph: Graph) -> dict[Region, Graph]:
-        """Return the regions of a graph with their tasks, or all of it as one.
+    def _cut(self, graph: Graph) -> tuple[dict[Region, Graph], dict[str, ServedProgram]]:
+        """Return the regions of a graph with their tasks, or all of it as one, and champions.
 
         Models may have it computed by one kernel where the planner cuts it: that one serves, from
         here or from elsewhere, where it is faster than those of the parts.
         """
         tasks = {region: region.extract() for region in regions_of(graph)}
         wholes = {whole: whole.extract() for whole in wholes_of(graph, tasks.keys())}
-        if not wholes:
-            return tasks
         assert self.store is not None
         assert self.device is not None
-        asked, info = {**tasks, **wholes}, self.device.info
-        found = self._served(asked.values())
-        if not found:
-            ids = [task.fingerprint for task in asked.values()]
+        info = self.device.info
+        ids = [task.fingerprint for task in (*tasks.values(), *wholes.values())]
+        here = self.store.served(ids, device=info.name, chip=info.chip)
+        if not wholes:
+            return tasks, here
+        found = here
+        if not here:
             elsewhere = self.store.from_elsewhere(ids, device=info.name, chip=info.chip)
             found = {name: champions[0] for name, champions in elsewhere.items() if champions}
         champions = {region: found.get(task.fingerprint) for region, task in tasks.items()}
@@ -234,8 +228,8 @@ class KernelServer:
             if one is None or not self.is_worthwhile(one):
                 continue
             if is_whole_better(one.evaluation, parts, graph):
-                return {whole: task}
-        return tasks
+                return {whole: task}, here
+        return tasks, here
 
     def is_worthwhile(self, champion: ServedProgram) -> bool:
         """Say whether a champion runs: MLX does where it is as fast."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.lineage import is_repairable, may_go_on
 from kernelwright.agents.roles.text.feedback import is_gated
-from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.evaluation import Status
 from kernelwright.search.step import Credited, Step
 
 DOLLARS_PER_HOUR = 0.5
@@ -207,15 +207,11 @@ def repairable(history: Sequence[Attempt], asked: Collection[str], *, rounds: in
 
 def _is_far_behind(failed: Attempt, history: Sequence[Attempt]) -> bool:
     """Say whether a failure, or what it came from, took far longer than the best."""
-    times = {a.proposal.program.id: _taken_us(a.evaluation) for a in history}
-    right = [_taken_us(a.evaluation) for a in history if a.evaluation.is_correct]
+    times = {a.proposal.program.id: a.evaluation.taken_us for a in history}
+    right = [a.evaluation.taken_us for a in history if a.evaluation.is_correct]
     best_us = min((us for us in right if us is not None), default=math.inf)
-    own_us = _taken_us(failed.evaluation) or times.get(failed.proposal.parent or "")
+    own_us = failed.evaluation.taken_us or times.get(failed.proposal.parent or "")
     return own_us is not None and own_us > best_us * _WITHIN
-
-
-def _taken_us(evaluation: Evaluation) -> float | None:
-    return evaluation.measured_us or evaluation.predicted_us
 
 
 def parents(history: Sequence[Attempt], slowness: Mapping[str, float]) -> list[Attempt]:

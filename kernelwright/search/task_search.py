@@ -1,7 +1,7 @@
 """One task under way: what was tried for it, in the order of proposal, and what is in flight."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -134,11 +134,16 @@ class TaskSearch:
 
         Of equally fast ones the choice does not depend on which was tried first.
         """
+        best = self._best_unrefuted((a.proposal, a.evaluation) for a in self.history)
+        return best[0] if best else None
+
+    def _best_unrefuted(
+        self, judged: Iterable[tuple[Proposal, Evaluation]]
+    ) -> tuple[Proposal, Evaluation] | None:
         ranked = [
-            ((_key(rank), attempt.proposal.program.id), attempt.proposal)
-            for attempt in self.history
-            if (rank := rank_of(attempt.evaluation)) is not None
-            and attempt.proposal.program.id not in self.refuted
+            ((_key(rank), proposal.program.id), (proposal, evaluation))
+            for proposal, evaluation in judged
+            if (rank := rank_of(evaluation)) is not None and proposal.program.id not in self.refuted
         ]
         return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
 
@@ -161,13 +166,11 @@ class TaskSearch:
         """Return the best right verdict that waits for its confirmation; None once there is one."""
         if self.champion is not None or self.is_given_up:
             return None
-        judged = [(a.proposal.program.id, a.evaluation) for a in self.history]
-        ranked = [
-            (_key(rank), evaluation)
-            for program_id, evaluation in (*judged, *self.verdicts.items())
-            if program_id not in self.refuted and (rank := rank_of(evaluation)) is not None
-        ]
-        return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
+        told = [(a.proposal, a.evaluation) for a in self.history]
+        known = self.verdicts
+        new = [(p, known[p.program.id]) for p in self.in_flight if p.program.id in known]
+        best = self._best_unrefuted((*told, *new))
+        return best[1] if best else None
 
     @property
     def best_right(self) -> Evaluation | None:

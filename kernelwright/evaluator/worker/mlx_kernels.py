@@ -7,7 +7,6 @@ never saw a candidate has made MLX compile.
 
 import fcntl
 import json
-import os
 import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from kernelwright.errors import DeviceError
 from kernelwright.evaluator.speed.measuring import CompileBaselines
 from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
+from kernelwright.file_write import replace_file
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 
@@ -86,7 +86,7 @@ class MlxKernels:
             reply = self._worker.call(CompileBaselines(graph), _TIMEOUT_S)
             if not reply.failure:
                 names = self._keep(self._worker.mlx_folder)
-                _write_at_once(listing, json.dumps(names).encode())
+                replace_file(listing, json.dumps(names).encode())
         finally:
             self._worker.close()
             self._worker = None
@@ -98,12 +98,5 @@ class MlxKernels:
             place = self._folder / "kernels" / name
             place.parent.mkdir(parents=True, exist_ok=True)
             if not place.exists():
-                _write_at_once(place, (made / name).read_bytes())
+                replace_file(place, (made / name).read_bytes())
         return names
-
-
-def _write_at_once(place: Path, content: bytes) -> None:
-    """Write a file that nobody sees half of."""
-    young = place.with_name(f".{place.name[-100:]}.{os.getpid()}")
-    young.write_bytes(content)
-    young.replace(place)

@@ -16,7 +16,6 @@ from kernelwright.agents.roles.text.program_text import excerpt, short_id, shown
 from kernelwright.agents.roles.text.prompt import build, fitted, render
 from kernelwright.agents.session.tools.schema import tools
 from kernelwright.agents.session.workbench import Sibling
-from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 
@@ -169,7 +168,7 @@ def _inspiration(attempt: Attempt, task: Task, longest: int) -> dict[str, str]:
 
 def _times_floor(best: Attempt | None, task: Task, device: DeviceInfo) -> str:
     floor = floor_of(task.graph, device)
-    taken_us = None if best is None else _taken_us(best.evaluation)
+    taken_us = None if best is None else best.evaluation.taken_us
     return "" if floor is None or taken_us is None else f"{taken_us / floor.time_us:.2f}"
 
 
@@ -196,16 +195,12 @@ def standing(attempt: Attempt, history: Sequence[Attempt]) -> str:
         return ""
     if attempt.proposal.program.id == best.proposal.program.id:
         return "It is the best program so far."
-    own_us, best_us = (_taken_us(a.evaluation) for a in (attempt, best))
+    own_us, best_us = (a.evaluation.taken_us for a in (attempt, best))
     if own_us is None or best_us is None or own_us < best_us:
         return "It is not the best program."
     if own_us < _ALIKE * best_us:
         return "It is as fast as the best program, which was there before."
     return f"It is not the best program: it takes {own_us / best_us:.2f} times as long."
-
-
-def _taken_us(evaluation: Evaluation) -> float | None:
-    return evaluation.measured_us or evaluation.predicted_us
 
 
 def best_of(history: Sequence[Attempt]) -> Attempt | None:

@@ -34,7 +34,7 @@ class Floor:
 
     def is_reached_by(self, evaluation: Evaluation) -> bool:
         """Say whether a program is so near that nothing is left to gain."""
-        taken_us = evaluation.measured_us or evaluation.predicted_us
+        taken_us = evaluation.taken_us
         return taken_us is not None and taken_us <= self.time_us * _AT_FLOOR
 
 

@@ -218,7 +218,7 @@ class Toolbox:
     def _above_floor(self, evaluation: Evaluation) -> str:
         """Say how far a right program is from the least time that its task can take."""
         floor = floor_of(self.task.graph, self.workbench.info)
-        taken_us = evaluation.measured_us or evaluation.predicted_us
+        taken_us = evaluation.taken_us
         if not evaluation.is_correct or floor is None or taken_us is None:
             return ""
         return f" It takes {taken_us / floor.time_us:.2f} times the floor."
