@@ -276,6 +276,11 @@ class Evaluation(Record):
         return self.status in (Status.CORRECT, Status.PROMOTED)
 
     @property
+    def has_met_hidden_gate(self) -> bool:
+        """True when cases that nobody has seen have spoken, for or against."""
+        return any(result.stage is Stage.HIDDEN for result in self.stages)
+
+    @property
     def has_passed_hidden_gate(self) -> bool:
         """True when cases that nobody has seen were right too, which an export asks for."""
         return any(result.stage is Stage.HIDDEN and result.passed for result in self.stages)

@@ -31,11 +31,6 @@ def is_confirmed(evaluation: Evaluation) -> bool:
     return evaluation.is_correct and Stage.CONFIRMATION in passed
 
 
-def was_put_to_the_test(evaluation: Evaluation) -> bool:
-    """Say whether the hidden gate has spoken, for or against."""
-    return any(result.stage is Stage.HIDDEN for result in evaluation.stages)
-
-
 def is_final(evaluation: Evaluation) -> bool:
     """Say whether a verdict would be the same tomorrow; a crash or a timeout may be the day's."""
     return evaluation.status not in (Status.TIMEOUT, Status.CRASHED, Status.OUT_OF_MEMORY)

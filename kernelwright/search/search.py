@@ -13,6 +13,9 @@ from kernelwright.search.priority import Order, SecondsToSave
 from kernelwright.search.strategy import Done, Strategy, Wait
 from kernelwright.search.task_search import TaskSearch
 
+_STANDS = 4
+"""Right candidates that a task's first leader outlasts before it is confirmed ahead of others."""
+
 
 @dataclass(frozen=True)
 class Suggestion:
@@ -65,6 +68,7 @@ class Search:
             if self._strategy.is_spent(search):
                 # It ends now, so that its champion does not wait for tasks that go on.
                 self._batch(search)
+        self._confirm_what_stands()
         asked = self._due()
         for search in self._order(ready, self._device):
             while room > 0 and search.is_ready:
@@ -75,21 +79,36 @@ class Search:
                 room -= len(batch)
         return asked + self._due()
 
+    def confirm_early(self, idle: int) -> list[Suggestion]:
+        """Return confirmations of what leads now, for evaluators that nothing else is there for.
+
+        That is where a task can be given no further candidate now, or none has beaten its leader
+        for a batch. Where a better one comes meanwhile, it is confirmed in its turn, and only an
+        idle evaluator's time was spent.
+        """
+        leading = [s for s in self.tasks if _leads_unconfirmed(s) and self._is_settled(s)]
+        found: list[Suggestion] = []
+        for search in self._order(leading, self._device):
+            if len(found) < idle and (early := _confirmation(search, early=True)) is not None:
+                found.append(early)
+        return found
+
     def tell(self, done: Suggestion, evaluation: Evaluation, *, reused: bool = False) -> bool:
         """Take an outcome; True when a candidate leads its task now, or was confirmed."""
         search, program_id = done.search, done.proposal.program.id
         if not done.confirms:
             return search.judged(program_id, evaluation, reused=reused)
         survived = search.confirmed(program_id, evaluation)
-        if survived:
-            self._ended.append(search)
-        else:
+        if search.ended:
             self._conclude(search)
         return survived
 
     def abandon(self, suggestion: Suggestion) -> None:
         """Take back what will not be evaluated."""
-        suggestion.search.abandon([suggestion.proposal])
+        if suggestion.confirms:
+            suggestion.search.confirming = None
+        else:
+            suggestion.search.abandon([suggestion.proposal])
 
     def stop(self, reason: str, *, takes_what_was_judged: bool = True) -> None:
         """Suggest no new candidates; what leads a task that waits for nothing is confirmed.
@@ -187,12 +206,49 @@ class Search:
         self._conclude(search)
 
     def _conclude(self, search: TaskSearch) -> None:
-        """Have what leads a task confirmed, unless too many leaders have failed already."""
-        proposal = search.next_to_confirm()
-        if proposal is None or search.is_given_up:
+        """Have what leads an ended task confirmed, unless it was or too many leaders failed."""
+        if search.confirming is not None:
+            return
+        confirmation = _confirmation(search)
+        if confirmation is None:
             self._ended.append(search)
         else:
-            self._to_do.append(Suggestion(search, proposal, confirms=True))
+            self._to_do.append(confirmation)
+
+    def _confirm_what_stands(self) -> None:
+        """Have a task's first champion confirmed once its leader has outlasted a batch.
+
+        Until then a task has nothing to show; later leaders wait for idle evaluators or its end.
+        """
+        for search in self.tasks:
+            if search.champion is None and _leads_unconfirmed(search) and _stands(search):
+                confirmation = _confirmation(search, early=True)
+                self._to_do.extend([confirmation] if confirmation else [])
+
+    def _is_settled(self, search: TaskSearch) -> bool:
+        """Say whether a task waits for verdicts or models alone, or its leader stands."""
+        is_asked_out = search.is_pending or search.is_draining or self._strategy.is_spent(search)
+        return is_asked_out or _stands(search)
+
+
+def _stands(search: TaskSearch) -> bool:
+    """Say whether a leader has outlasted as many others as a batch holds or are in flight."""
+    return search.since_lead >= max(search.lag, _STANDS)
+
+
+def _leads_unconfirmed(search: TaskSearch) -> bool:
+    """Say whether a task that goes on may have a leader to confirm; a glance, for every ask."""
+    best = search.best_program_id
+    return not search.ended and best is not None and search.confirming is None
+
+
+def _confirmation(search: TaskSearch, *, early: bool = False) -> Suggestion | None:
+    """Begin to confirm what leads a task; early only where it is faster than MLX."""
+    leader = search.next_to_confirm()
+    if leader is None or (early and not leader.evaluation.beats_mlx):
+        return None
+    search.confirming = leader.proposal.program.id
+    return Suggestion(search, leader.proposal, confirms=True)
 
 
 def _failed(error: Exception) -> str:

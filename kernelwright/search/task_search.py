@@ -1,7 +1,7 @@
 """One task under way: what was tried for it, in the order of proposal, and what is in flight."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -9,7 +9,7 @@ from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.search.ranking import is_confirmed, rank_of
-from kernelwright.store import Rank
+from kernelwright.store import Candidate, Rank
 
 _MOST_REFUTED = 3
 """Leaders that may fail confirmation before a task is left to MLX."""
@@ -52,7 +52,10 @@ class TaskSearch:
     best_known: Rank | None = None
     """The best of the history, which proposals may know of."""
     best: Rank | None = None
+    """The best of all verdicts that are there, those in flight among them, and not refuted."""
     best_program_id: str | None = None
+    since_lead: int = 0
+    """Right verdicts that came after that one."""
     since_best: int = 0
     """Correct candidates at the history's end that did not lead."""
     gains: int = 0
@@ -65,9 +68,14 @@ class TaskSearch:
     is_draining: bool = False
     """True when nothing more was proposed before every verdict is there."""
     ended: bool = False
+    confirming: str | None = None
+    """The program whose confirmation was asked for and has no outcome yet."""
     refuted: set[str] = field(default_factory=set)
     """Programs that led and did not survive confirmation."""
+    survived: set[str] = field(default_factory=set)
+    """Programs that led and did."""
     champion: Champion | None = None
+    """The best of those that survived."""
     reason: str = ""
     """Why nothing more is tried; empty while something may be."""
 
@@ -98,9 +106,12 @@ class TaskSearch:
         if reused:
             self.recalled.add(program_id)
         rank = rank_of(evaluation)
-        if rank is None or (self.best is not None and not _is_better(rank, self.best)):
+        if rank is None:
             return False
-        self.best, self.best_program_id = rank, program_id
+        if self.best is not None and not _is_better(rank, self.best):
+            self.since_lead += 1
+            return False
+        self.best, self.best_program_id, self.since_lead = rank, program_id, 0
         return True
 
     def advance(self, *, to_the_end: bool = False) -> None:
@@ -129,48 +140,75 @@ class TaskSearch:
         judged = (p.program.id in self.verdicts for p in self.in_flight)
         return sum(1 for _ in takewhile(bool, judged))
 
-    def next_to_confirm(self) -> Proposal | None:
-        """Return the best correct program that nothing has refuted yet.
+    def next_to_confirm(self) -> Attempt | None:
+        """Return the best right candidate unless it was confirmed, or too many before it failed.
 
         Of equally fast ones the choice does not depend on which was tried first.
         """
-        best = self._best_unrefuted((a.proposal, a.evaluation) for a in self.history)
-        return best[0] if best else None
+        leader = self._leader()
+        is_open = leader is not None and leader.proposal.program.id not in self.survived
+        return leader if is_open and not self.is_given_up else None
 
-    def _best_unrefuted(
-        self, judged: Iterable[tuple[Proposal, Evaluation]]
-    ) -> tuple[Proposal, Evaluation] | None:
-        ranked = [
-            ((_key(rank), proposal.program.id), (proposal, evaluation))
-            for proposal, evaluation in judged
-            if (rank := rank_of(evaluation)) is not None and proposal.program.id not in self.refuted
+    def _leader(self) -> Attempt | None:
+        """Return the best right candidate that nothing has refuted yet."""
+        unrefuted = (a for a in self._ranked() if a.proposal.program.id not in self.refuted)
+        return next(unrefuted, None)
+
+    def _ranked(self) -> list[Attempt]:
+        """Return every right candidate that has a verdict, the best first."""
+        new = [
+            Attempt(proposal=proposal, evaluation=self.verdicts[proposal.program.id])
+            for proposal in self.in_flight
+            if proposal.program.id in self.verdicts
         ]
-        return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
+        right = [(rank_of(attempt.evaluation), attempt) for attempt in (*self.history, *new)]
+        keyed = [
+            (self._place(rank, attempt.proposal.program.id), attempt)
+            for rank, attempt in right
+            if rank is not None
+        ]
+        return [attempt for _, attempt in sorted(keyed, key=lambda pair: pair[0])]
+
+    def _place(self, rank: Rank, program_id: str) -> tuple[int, float, str]:
+        """Return what a right candidate is ordered by, as the store orders champions."""
+        return (*_key(rank), Candidate.id_of(self.task.fingerprint, program_id))
 
     def confirmed(self, program_id: str, evaluation: Evaluation) -> bool:
-        """Take the verdict of a confirmation; True when the program is the champion now."""
+        """Take the verdict of a confirmation; True when the program survived it."""
+        self.confirming = None
         rank = rank_of(evaluation)
         if rank is None or not is_confirmed(evaluation):
             self.refuted.add(program_id)
+            self._lead_without(program_id)
             return False
-        self.champion = Champion(program_id, evaluation, rank)
+        self.survived.add(program_id)
+        known, place = self.champion, self._place(rank, program_id)
+        if known is None or place < self._place(known.rank, known.program_id):
+            self.champion = Champion(program_id, evaluation, rank)
         return True
+
+    def _lead_without(self, program_id: str) -> None:
+        """Let the next best lead where the best was refuted."""
+        if program_id == self.best_program_id:
+            leader = self._leader()
+            self.best = rank_of(leader.evaluation) if leader else None
+            self.best_program_id = leader.proposal.program.id if leader else None
 
     @property
     def is_given_up(self) -> bool:
-        """True when so many leaders failed confirmation that no other is confirmed."""
-        return len(self.refuted) >= _MOST_REFUTED
+        """True when the best candidates failed confirmation, so that no other is confirmed."""
+        if len(self.refuted) < _MOST_REFUTED:
+            return False
+        best = {attempt.proposal.program.id for attempt in self._ranked()[:_MOST_REFUTED]}
+        return best <= self.refuted
 
     @property
     def unconfirmed(self) -> Evaluation | None:
         """Return the best right verdict that waits for its confirmation; None once there is one."""
         if self.champion is not None or self.is_given_up:
             return None
-        told = [(a.proposal, a.evaluation) for a in self.history]
-        known = self.verdicts
-        new = [(p, known[p.program.id]) for p in self.in_flight if p.program.id in known]
-        best = self._best_unrefuted((*told, *new))
-        return best[1] if best else None
+        leader = self._leader()
+        return leader.evaluation if leader else None
 
     @property
     def best_right(self) -> Evaluation | None:

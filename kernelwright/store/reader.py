@@ -64,15 +64,24 @@ class StoreReader:
         return self.known_of([id_], environment, evaluator_version=evaluator_version).get(id_)
 
     def known_of(
-        self, candidate_ids: Sequence[str], environment: Environment, *, evaluator_version: int
+        self,
+        candidate_ids: Sequence[str],
+        environment: Environment,
+        *,
+        evaluator_version: int,
+        unconfirmed: bool = False,
     ) -> dict[str, KnownEvaluation]:
-        """Return the newest verdict in an environment on each candidate that has one."""
+        """Return the newest verdict in an environment on each candidate that has one.
+
+        Where `unconfirmed`, it is the newest that met no hidden case, if there is such a one.
+        """
         with self._read() as session:
             return candidate_queries.known_of(
                 session,
                 candidate_ids,
                 environment_id=environment.id,
                 evaluator_version=evaluator_version,
+                unconfirmed=unconfirmed,
             )
 
     def tried(self, task_id: str) -> int:

@@ -1,6 +1,8 @@
 """A search is asked and told, in any order, without a device or a store."""
 
+import heapq
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -172,3 +174,98 @@ def test_a_stop_cuts_off_only_what_has_more_to_try(candidates: int, is_cut_off: 
     assert search.is_cut_off is is_cut_off
     reason = "the cap is reached" if is_cut_off else "1 candidate tried, as many as asked for"
     assert searches[0].reason == reason
+
+
+Confirmed = list[tuple[float, str]]
+
+
+def _confirmed_at(
+    search: Search, seconds: Sequence[float], *, confirming_s: float, workers: int
+) -> Confirmed:
+    """Run in simulated time, candidates taking `seconds` in turn; return what was confirmed when.
+
+    A confirmation begins like any other work: as it is asked for, or on an idle worker.
+    """
+    judge = ScriptedJudge(fragile=frozenset({"correct 1"}))
+    left_s, now_s, found = list(seconds), 0.0, Confirmed()
+    waiting: list[Suggestion] = []
+    running: list[tuple[float, int, Suggestion]] = []
+    number = 0
+    while True:
+        waiting += search.ask(workers - len(waiting))
+        waiting += search.confirm_early(workers - len(running) - len(waiting))
+        waiting.sort(key=lambda one: not one.confirms)
+        while waiting and len(running) < workers:
+            one = waiting.pop(0)
+            takes_s = confirming_s if one.confirms else left_s.pop(0)
+            heapq.heappush(running, (now_s + takes_s, number, one))
+            number += 1
+        if not running:
+            return found
+        now_s, _, done = heapq.heappop(running)
+        search.tell(done, _verdict(judge, done))
+        if done.confirms:
+            found.append((now_s, done.proposal.idea))
+
+
+def _one_task(*scripts: str, workers: int) -> Search:
+    searches = [TaskSearch(task_of((4, 8), name="t0"), "softmax")]
+    share_workers(searches, workers)
+    spec = SearchSpec(candidates_per_task=len(scripts), repairs=0, patience=99)
+    strategy = RepairThenWrite(team(ScriptedCoder(scripts)), INFO, spec)
+    return Search(searches, strategy, INFO)
+
+
+def test_a_leader_is_confirmed_while_its_task_waits_for_others() -> None:
+    search = _one_task("correct 9", "wrong", workers=4)
+    assert _confirmed_at(search, (45, 68), confirming_s=35, workers=4) == [(80, "correct 9")]
+    assert search.is_over
+    assert [s.task.name for s in search.ended()] == ["t0"]
+
+
+def test_what_comes_later_and_is_better_is_confirmed_in_its_turn() -> None:
+    search = _one_task("correct 9", "correct 3", workers=4)
+    found = _confirmed_at(search, (45, 68), confirming_s=35, workers=4)
+    assert found == [(80, "correct 9"), (115, "correct 3")]
+    (task,) = search.tasks
+    assert task.champion is not None
+    assert task.champion.rank.value == 3.0
+    assert list(search.ended()) == [task]
+
+
+def test_what_comes_later_and_is_slower_takes_no_place_from_a_champion() -> None:
+    search = _one_task("correct 3", "correct 9", workers=4)
+    assert _confirmed_at(search, (45, 68), confirming_s=35, workers=4) == [(80, "correct 3")]
+    assert search.tasks[0].survived == {search.tasks[0].champion.program_id}  # type: ignore[union-attr]
+
+
+def test_a_leader_that_fails_early_gives_way_to_the_next() -> None:
+    search = _one_task("correct 1", "correct 9", workers=4)
+    found = _confirmed_at(search, (45, 46), confirming_s=35, workers=4)
+    assert found == [(80, "correct 1"), (115, "correct 9")]
+    (task,) = search.tasks
+    assert (task.best, task.unconfirmed) == (task.champion and task.champion.rank, None)
+
+
+def test_a_first_champion_is_confirmed_before_others_once_it_outlasted_a_batch() -> None:
+    search = _one_task("correct 2", *(f"correct {n}" for n in range(10, 30)), workers=1)
+    found = _confirmed_at(search, (10,) * 21, confirming_s=35, workers=1)
+    assert found == [(50 + 35, "correct 2")]
+
+
+def test_no_worker_confirms_what_may_be_beaten_while_there_are_candidates() -> None:
+    search = _one_task(*(f"correct {n}" for n in range(30, 10, -1)), workers=2)
+    found = _confirmed_at(search, (10,) * 20, confirming_s=35, workers=2)
+    # The last candidate is under way when the one before it is confirmed.
+    assert [idea for _, idea in found] == ["correct 12", "correct 11"]
+
+
+def test_a_confirmation_that_is_taken_back_is_asked_for_again() -> None:
+    search, judge = _one_task("correct 9", "wrong", workers=4), ScriptedJudge()
+    first, second = search.ask(4)
+    search.tell(first, _verdict(judge, first))
+    (early,) = search.confirm_early(3)
+    assert search.confirm_early(3) == []
+    search.abandon(early)
+    assert [s.confirms for s in search.confirm_early(1)] == [True]
+    assert search.tasks[0].in_flight == [first.proposal, second.proposal]

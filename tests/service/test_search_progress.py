@@ -71,6 +71,16 @@ def test_a_leader_that_was_not_confirmed_is_nowhere_the_best(rank: Rank | None) 
         assert ("✓" in page) is (rank is not None)
 
 
+def test_what_was_confirmed_after_another_took_the_lead_is_not_shown_as_the_best() -> None:
+    judged = LED[-1].model_copy(
+        update={"candidate_id": "d", "rank": Rank(kind="predicted", value=45.0)}
+    )
+    for page in _shown((*LED, judged, _confirmed(RANK))):
+        assert "45" in page
+        assert "123" not in page
+        assert "✓" not in page
+
+
 def test_what_leads_is_shown_until_it_is_confirmed() -> None:
     for page in _shown(LED):
         assert "123" in page

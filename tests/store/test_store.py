@@ -31,6 +31,13 @@ def test_only_a_cheaper_candidate_becomes_champion(store: KernelStore, evaluate:
     assert champion.candidate_id == quick
 
 
+def test_of_equal_candidates_the_same_one_leads_whichever_came_first(
+    store: KernelStore, evaluate: Evaluate
+) -> None:
+    found = [evaluate(body, cost=5.0) for body in ("a", "b", "c")]
+    assert [champion.candidate_id for champion in store.best()] == [min(found)]
+
+
 @pytest.mark.parametrize(
     ("asked", "found"),
     [

@@ -56,8 +56,13 @@ class Queue:
         self._looked_at = 0.0
 
     def add(self, work: Work) -> None:
-        """Let work wait its turn."""
-        (self._held if self._is_quarantined(work.candidate_id) else self._ready).append(work)
+        """Let work wait its turn; a confirmation is what all before it was for, and goes first."""
+        if self._is_quarantined(work.candidate_id):
+            self._held.append(work)
+        elif work.confirms:
+            self._ready.insert(sum(other.confirms for other in self._ready), work)
+        else:
+            self._ready.append(work)
 
     def leave(self, work: Work) -> None:
         """Set work aside: another campaign is at its candidate."""

@@ -76,6 +76,8 @@ class Scheduler:
                 self._look_elsewhere()
                 self._refill()
             self._begin_what_may()
+            if reason is None:
+                self._confirm_early()
             if not self._running:
                 if self._is_to_wait(reason):
                     self._control.wait(_POLL_S)
@@ -133,6 +135,13 @@ class Scheduler:
         while asked := self._search.ask(self._executor.jobs - len(self._queue)):
             self._take_in(asked)
         self._trials.say_what_ended()
+
+    def _confirm_early(self) -> None:
+        """Give evaluators that would be idle the leaders of tasks that go on."""
+        idle = self._executor.jobs - len(self._running) - len(self._queue)
+        if idle > 0 and not self._control.is_held:
+            self._take_in(self._search.confirm_early(idle))
+            self._begin_what_may()
 
     def _wind_up(self, reason: str) -> None:
         """Begin nothing new; unless cut short, what was found is still judged and confirmed."""

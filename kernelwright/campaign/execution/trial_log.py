@@ -16,7 +16,7 @@ from kernelwright.campaign.execution.candidate_queue import Work
 from kernelwright.campaign.execution.executor import JobVerdict
 from kernelwright.campaign.report.search_report import loss_of
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
-from kernelwright.search.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
+from kernelwright.search.ranking import is_confirmed, is_final, rank_of
 from kernelwright.search.search import Search, Suggestion
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import (
@@ -112,12 +112,18 @@ class TrialLog:
         """End the trials whose verdicts the store holds already; return the others."""
         if not works:
             return []
-        known = self._store.known_of(
-            [work.candidate_id for work in works],
-            self._environment,
-            evaluator_version=EVALUATOR_VERSION,
-        )
-        return [work for work in works if not self._is_reused(work, known.get(work.candidate_id))]
+        known: dict[tuple[str, bool], KnownEvaluation] = {}
+        for confirms in {work.confirms for work in works}:
+            # What is proposed hangs on a candidate's first verdict, whenever it was confirmed.
+            found = self._store.known_of(
+                [work.candidate_id for work in works if work.confirms == confirms],
+                self._environment,
+                evaluator_version=EVALUATOR_VERSION,
+                unconfirmed=not confirms,
+            )
+            known |= {(id_, confirms): one for id_, one in found.items()}
+        keyed = [(work, (work.candidate_id, work.confirms)) for work in works]
+        return [work for work, key in keyed if not self._is_reused(work, known.get(key))]
 
     def _is_reused(self, work: Work, known: KnownEvaluation | None) -> bool:
         if known is None:
@@ -158,7 +164,7 @@ class TrialLog:
         return True
 
     def _reconfirm(self, work: Work, known: KnownEvaluation) -> bool:
-        if not was_put_to_the_test(known.evaluation):
+        if not known.evaluation.has_met_hidden_gate:
             return False
         event = self._confirmed(work, known.evaluation, reused=True)
         if is_confirmed(known.evaluation):

@@ -25,6 +25,8 @@ class TaskProgress:
     reused: int = 0
     rank: Rank | None = None
     """Of what leads; None again where it did not survive confirmation."""
+    leader: str = ""
+    """The candidate that leads, or nothing."""
     waiting: int = 0
     is_confirmed: bool = False
     reason: str = ""
@@ -65,9 +67,7 @@ class SearchProgress:
             case CandidateJudged():
                 self._judged(self.tasks[event.task_id], event)
             case CandidateConfirmed():
-                confirmed = self.tasks[event.task_id]
-                confirmed.rank = event.rank
-                confirmed.is_confirmed = event.rank is not None
+                self._confirmed(self.tasks[event.task_id], event)
             case TaskEnded():
                 self.tasks[event.task_id].reason = event.reason
 
@@ -92,4 +92,10 @@ class SearchProgress:
         task.verdicts[event.status] += 1
         task.reused += event.reused
         if event.leads:
-            task.rank = event.rank
+            task.rank, task.leader, task.is_confirmed = event.rank, event.candidate_id, False
+
+    def _confirmed(self, task: TaskProgress, event: CandidateConfirmed) -> None:
+        # Another one may lead by the time a confirmation ends.
+        if task.leader in ("", event.candidate_id):
+            task.rank, task.is_confirmed = event.rank, event.rank is not None
+            task.leader = event.candidate_id if task.is_confirmed else ""

@@ -97,5 +97,7 @@ def _leads(row: EvaluationRow, champion: ChampionRow) -> bool:
         return True
     assert row.rank_kind is not None
     assert row.rank_value is not None
-    mine = (RANK_KINDS.index(row.rank_kind), row.rank_value)
-    return mine < (RANK_KINDS.index(champion.rank_kind), champion.rank_value)
+    mine = (RANK_KINDS.index(row.rank_kind), row.rank_value, row.candidate_id)
+    # Of equals the one with the smaller id leads, whichever was confirmed first.
+    best = (RANK_KINDS.index(champion.rank_kind), champion.rank_value, champion.candidate_id)
+    return mine < best

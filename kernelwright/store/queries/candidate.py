@@ -112,8 +112,12 @@ def known_of(
     *,
     environment_id: str,
     evaluator_version: int,
+    unconfirmed: bool = False,
 ) -> dict[str, KnownEvaluation]:
-    """Return the newest verdict on each candidate that has one in this environment."""
+    """Return the newest verdict on each candidate that has one in this environment.
+
+    Where `unconfirmed`, it is the newest that met no hidden case, if there is such a one.
+    """
     rows = session.scalars(
         select(EvaluationRow)
         .where(
@@ -123,8 +127,19 @@ def known_of(
         )
         .order_by(EvaluationRow.created_at)
     )
-    newest = {row.candidate_id: row for row in rows}
-    return {id_: known_evaluation(session, row) for id_, row in newest.items()}
+    of_candidate: dict[str, list[EvaluationRow]] = {}
+    for row in rows:
+        of_candidate.setdefault(row.candidate_id, []).append(row)
+    chosen = {
+        id_: _before_confirmation(r) if unconfirmed else r[-1] for id_, r in of_candidate.items()
+    }
+    return {id_: known_evaluation(session, row) for id_, row in chosen.items()}
+
+
+def _before_confirmation(rows: Sequence[EvaluationRow]) -> EvaluationRow:
+    """Return the newest verdict that met no hidden case, else the newest."""
+    unmet = (row for row in reversed(rows) if not read_evaluation(row.body).has_met_hidden_gate)
+    return rows[0] if len(rows) == 1 else next(unmet, rows[-1])
 
 
 def known_evaluation(session: Session, row: EvaluationRow) -> KnownEvaluation:

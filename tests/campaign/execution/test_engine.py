@@ -6,13 +6,23 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import mlx.core as mx
 import pytest
 
-from kernelwright.campaign import Engine, SearchReport, SearchSpec, Subject, capture_subjects
+from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.campaign import (
+    Engine,
+    SearchReport,
+    SearchSpec,
+    Subject,
+    Team,
+    capture_subjects,
+)
 from kernelwright.campaign.event import (
     CampaignBegan,
+    CandidateConfirmed,
     CandidateJudged,
     Event,
     FunctionRefused,
@@ -22,6 +32,7 @@ from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
+from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore
 from tests.campaign import scripted
 from tests.campaign.scripted import ScriptedCoder, ScriptedJudge, subjects, team
@@ -179,8 +190,15 @@ def test_killed_at_any_write_the_search_goes_on_and_ends_the_same(tmp_path: Path
         undisturbed, _, _ = _search(calm)
         rows = killed.statistics().rows
         assert [t.champion_id for t in survivor.tasks] == [t.champion_id for t in undisturbed.tasks]
-        assert rows["evaluation"] == calm.statistics().rows["evaluation"]
+        assert _screened(killed) == _screened(calm)
         assert rows["candidate"] == calm.statistics().rows["candidate"]
+
+
+def _screened(store: KernelStore) -> int:
+    """Count verdicts but those of confirmations: which leaders an idle judge meets is chance."""
+    logs = [store.events(c.id, kinds=("CandidateConfirmed",)) for c in store.campaigns()]
+    confirmed = [event.read(CandidateConfirmed) for log in logs for event in log]
+    return store.statistics().rows["evaluation"] - sum(not event.reused for event in confirmed)
 
 
 def test_equal_functions_share_one_task(store: KernelStore) -> None:
@@ -304,3 +322,26 @@ def test_what_is_proposed_judged_and_confirmed_is_in_the_log(store: KernelStore)
         event.model_dump_json() for event in heard if type(event).__name__ in kinds
     ]
     assert {event.kind for event in logged} == set(kinds)
+
+
+def test_a_search_that_goes_on_sees_the_verdicts_that_the_first_run_saw(
+    store: KernelStore,
+) -> None:
+    class Repairing(scripted.ScriptedRepairer):
+        asked: ClassVar[list[str]] = []
+
+        def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:
+            self.asked.append(failed.proposal.idea)
+            return super().repair(task, device, failed)
+
+    def run() -> list[str]:
+        Repairing.asked.clear()
+        judge = ScriptedJudge(fragile=frozenset({"correct 2"}))
+        parts = Team(planner=scripted.WholePlanner(), coder=ScriptedCoder(), repairer=Repairing())
+        Engine(store, SearchSpec(), parts, lambda: judge).run(capture_subjects(subjects()))
+        return sorted(Repairing.asked)
+
+    first = run()
+    assert "correct 2" not in first
+    # What was refuted by its confirmation was right as far as proposals know.
+    assert run() == first
