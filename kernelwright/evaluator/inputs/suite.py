@@ -199,14 +199,25 @@ def with_regressions(
     return replace(suite, references=(*suite.references, *others)) if others else suite
 
 
-def with_literals(
-    suite: Suite,
-    task: Task,
-    program: Program,
-    graphs: Sequence[Graph],
-    config: EvaluatorConfig,
-) -> Suite:
-    """Add the cases that hold the numbers, the sizes and the places of one program's own text."""
+@dataclass(frozen=True)
+class LiteralCases:
+    """Cases that hold the numbers, the sizes and the places of one program's own text."""
+
+    references: tuple[Reference, ...]
+    swept: tuple[SweptRows, ...]
+
+    def added_to(self, suite: Suite) -> Suite:
+        """Return a suite with these cases, too."""
+        if not (self.references or self.swept):
+            return suite
+        references = (*suite.references, *self.references)
+        return replace(suite, references=references, swept=(*suite.swept, *self.swept))
+
+
+def literal_suite(
+    task: Task, program: Program, graphs: Sequence[Graph], config: EvaluatorConfig
+) -> LiteralCases:
+    """Build the cases of one program's own text, which no other one shares."""
     sized = sized_graphs(task, program, config)
     sized += turned_graphs(task, program, (task.graph, *graphs, *sized), config)
     cases = literal_cases(task.graph, graphs, sized, literals_of(program), config)
@@ -217,9 +228,7 @@ def with_literals(
     found = side_by_side(made, cases)
     kept = tuple(reference for reference in found if not reference.dropped)
     named = named_sweeps(task.graph, task.output_tolerances, config.secret, places_of(program))
-    if not (kept or named):
-        return suite
-    return replace(suite, references=(*suite.references, *kept), swept=(*suite.swept, *named))
+    return LiteralCases(kept, named)
 
 
 def hidden_suite(

@@ -69,10 +69,15 @@ def literal_cases(
     literals: tuple[float, ...],
     config: EvaluatorConfig,
 ) -> tuple[Case, ...]:
-    """List the cases of one program's own numbers, at the largest shape that costs little."""
+    """List the cases of one program's own numbers, at the largest shape that costs little.
+
+    Where none does, that is the smallest.
+    """
     cases = [Case(g, Distribution.NORMAL, part=1) for g in sized]
-    small = [g for g in (graph, *others) if g.element_count <= config.case_elements]
-    chosen = max(small, key=lambda g: g.element_count) if small else graph
+    served = (graph, *others)
+    small = [g for g in served if g.element_count <= config.case_elements]
+    by_size = max if small else min
+    chosen = by_size(small or served, key=lambda g: g.element_count)
     if literals and (small or is_special(literals)):
         cases.append(Case(chosen, Distribution.LITERALS, literals=literals))
     return tuple(cases)

@@ -11,10 +11,11 @@ from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.shape import hidden_graphs, timed_graphs, visible_graphs
 from kernelwright.evaluator.inputs.suite import (
+    LiteralCases,
     Suite,
     hidden_suite,
+    literal_suite,
     visible_suite,
-    with_literals,
     with_regressions,
 )
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
@@ -49,10 +50,16 @@ class CaseSource:
             suite = visible_suite(task, graphs, config)
             return with_regressions(suite, task, self.regressions, graphs)
 
+        # Nobody else has these: they are drawn beside what the candidates of a task share.
+        def build_own() -> LiteralCases:
+            return literal_suite(task, program, graphs, config)
+
+        own = begin(build_own)
         # A case that has caught a program since makes it another suite.
         caught = tuple(sorted(k.id for k in self.regressions if k.task == task.fingerprint))
         shared = self._take(config.secret, task, graphs, build, caught)
-        return with_literals(shared, task, program, graphs, config)
+        # Threads that draw for others may not have come to it.
+        return (build_own() if own.cancel() else own.result()).added_to(shared)
 
     def hidden(self, task: Task, program: Program, purpose: str = "hidden") -> Suite:
         """Return cases at shapes and of seeds that nobody has seen, others for each purpose."""
@@ -82,15 +89,19 @@ class CaseSource:
         begin(lambda: self.timing(task))
 
     def draw_hidden_ahead(self, task: Task, program: Program) -> None:
-        """Begin what a program will be confirmed on, while it is timed."""
+        """Begin what a program will be confirmed on, while it is timed, and what is right there.
 
-        def draw() -> None:
-            self.hidden(task, program)
-            self.unseen_timing(task, program)
-            self.hidden(task, program, "confirmation")
-            self.confirming_timing(task)
+        Each is needed once the one before it is done with.
+        """
 
-        begin(draw)
+        def draw_unseen_timing() -> None:
+            for cases in self.unseen_timing(task, program):
+                cases.work_out_ahead()
+
+        begin(lambda: self.hidden(task, program))
+        begin(draw_unseen_timing)
+        begin(lambda: self.hidden(task, program, "confirmation"))
+        begin(lambda: self.confirming_timing(task).work_out_ahead())
 
     def timing(self, task: Task) -> TimingCases:
         """Return what every candidate of a task is timed on."""

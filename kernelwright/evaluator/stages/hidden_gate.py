@@ -41,6 +41,8 @@ class HiddenGate(PipelineStage):
     def run(self, context: Context) -> str:
         """Judge all hidden cases; what is faster but not at hidden shapes is right and no more."""
         task, program, verdict = context.task, context.submitted, context.verdict
+        if context.wants(Stage.CONFIRMATION):
+            context.workers.open_ahead()
         suite = context.cases.hidden(task, program)
         pass_quietly(context.trial, suite, _GATE)
         if _is_slower_unseen(context, suite):

@@ -38,6 +38,8 @@ class WorkerPool:
         """The worker, while it has read texts and run nothing."""
         self._mlx_kernels: MlxKernels | None = None
         """Where MLX compiles on the device what programs are timed beside."""
+        self._next: Future[tuple[Worker, DeviceInfo]] | None = None
+        """The worker that takes the place of the one that is there, while it opens."""
         self.is_over = False
         """True once its workers were ended for good."""
 
@@ -55,6 +57,7 @@ class WorkerPool:
         for worker in workers:
             if worker is not None:
                 worker.close()
+        self._close_next()
 
     @property
     def processes(self) -> tuple[int, ...]:
@@ -95,9 +98,36 @@ class WorkerPool:
         A worker that forks a process for each candidate forks one more, from one that has run
         none; another worker is replaced, for a GPU's driver is part of what may be spoilt.
         """
-        if self._worker is not None and "succession" not in self._worker.confinement:
+        if self._is_replaced:
+            assert self._worker is not None
             self._worker.close()
+            self._take_next()
         return self._fresh_trial(program)
+
+    def open_ahead(self) -> None:
+        """Begin to open the worker that a program is confirmed in, where that is another one."""
+        if self._is_replaced and self._next is None:
+            self._next = begin(self._open_worker)
+
+    @property
+    def _is_replaced(self) -> bool:
+        """True where no candidate's process succeeds another's in the worker that is there."""
+        return self._worker is not None and "succession" not in self._worker.confinement
+
+    def _take_next(self) -> None:
+        """Let the worker that was opened ahead be the one; without it another is opened."""
+        opening, self._next = self._next, None
+        if opening is not None and not opening.cancel():
+            # One that did not open is told of where it is opened again.
+            with suppress(DeviceError):
+                self._worker, self._info = opening.result()
+                self._unused = self._worker
+
+    def _close_next(self) -> None:
+        """End the worker that was opened ahead, for nobody was confirmed in it."""
+        opening, self._next = self._next, None
+        if opening is not None and not opening.cancel():
+            opening.add_done_callback(_close_opened)
 
     def sanitizing_trial(self, trial: Trial) -> Trial:
         """Return where the sanitizer runs: a candidate for a GPU goes to the simulator first."""
@@ -126,6 +156,7 @@ class WorkerPool:
 
     def free_device(self) -> None:
         """Leave nothing on a device that measures which is still to be freed."""
+        self._close_next()
         worker = self._worker
         if worker is not None and worker.is_alive and self.info.measures_time:
             # One that hangs is closed by now, and the next candidate gets another.
@@ -158,3 +189,8 @@ class WorkerPool:
         if self.is_over:
             raise DeviceError("interrupted: its evaluator was closed.")
         return open_worker(self._device, self.config.memory_bytes, self.config.threadgroup_bytes)
+
+
+def _close_opened(opening: Future[tuple[Worker, DeviceInfo]]) -> None:
+    if opening.exception() is None:
+        opening.result()[0].close()

@@ -8,7 +8,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.literals import literals_of, place_literals, sizes_of
-from kernelwright.evaluator.inputs.shape import sized_graphs
+from kernelwright.evaluator.inputs.shape import sized_graphs, visible_graphs
 from kernelwright.evaluator.inputs.suite_plan import literal_cases
 from kernelwright.evaluator.oracle.reference import prepare
 from kernelwright.ir.graph.dtype import Dtype
@@ -97,6 +97,16 @@ def test_literal_cases_stay_small_where_another_shape_serves() -> None:
     assert literal_cases(task.graph, (), (), (33.0,), small) == ()
     cases = literal_cases(task.graph, (), (), (3.25,), small)
     assert [c.graph for c in cases] == [task.graph], "a float is worth a case of any size"
+
+
+def test_a_literal_has_its_case_at_the_smallest_shape_where_none_is_small() -> None:
+    task, program = task_of("softmax"), bases()["softmax"].program
+    others = visible_graphs(task, program, CONFIG)
+    served = (task.graph, *others)
+    no_small = CONFIG.model_copy(update={"case_elements": 0})
+    (case,) = literal_cases(task.graph, others, (), (3.25,), no_small)
+    assert case.graph.element_count == min(g.element_count for g in served)
+    assert case.graph.element_count < task.graph.element_count
 
 
 def test_one_number_stands_as_far_above_all_others_as_the_text_says() -> None:
