@@ -7,6 +7,7 @@ never saw a candidate has made MLX compile.
 
 import fcntl
 import json
+import os
 import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,7 @@ from pathlib import Path
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.speed.measuring import CompileBaselines
 from kernelwright.evaluator.worker.cache import shared_cache
+from kernelwright.evaluator.worker.mlx_kernel_sweep import sweep_kernels
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
 from kernelwright.file_write import replace_file
 from kernelwright.ir.graph import Graph
@@ -49,10 +51,7 @@ class MlxKernels:
         """Let a worker find the kernels of a graph that were begun; without them MLX compiles."""
         if graph.fingerprint in self._asked:
             self._asked[graph.fingerprint].result()
-        listing = self._listing(graph)
-        if not listing.is_file():
-            return
-        for name in json.loads(listing.read_text()):
+        for name in self._used(self._listing(graph)):
             place = worker.mlx_folder / name
             place.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
@@ -64,6 +63,17 @@ class MlxKernels:
         self._threads.shutdown(wait=False, cancel_futures=True)
         if (worker := self._worker) is not None:
             worker.close()
+
+    def _used(self, listing: Path) -> list[str]:
+        """Return the names of a graph's kernels, if it has any; they are in use from now on."""
+        with suppress(OSError):
+            # A sweep spares what was lent lately.
+            os.utime(listing)
+        try:
+            names: list[str] = json.loads(listing.read_text())
+        except OSError:
+            return []
+        return names
 
     def _listing(self, graph: Graph) -> Path:
         return self._folder / f"{graph.fingerprint}.json"
@@ -87,6 +97,7 @@ class MlxKernels:
             if not reply.failure:
                 names = self._keep(self._worker.mlx_folder)
                 replace_file(listing, json.dumps(names).encode())
+                sweep_kernels(self._folder.parent)
         finally:
             self._worker.close()
             self._worker = None

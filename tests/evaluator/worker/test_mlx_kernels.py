@@ -1,5 +1,8 @@
 """MLX's own compiled kernels are made once on a machine and lent to every worker."""
 
+import json
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 from kernelwright.evaluator.attacks.corpus import task_of
 from kernelwright.evaluator.speed.measuring import CompileBaselines
 from kernelwright.evaluator.worker import cache
+from kernelwright.evaluator.worker.mlx_kernel_sweep import sweep_kernels
 from kernelwright.evaluator.worker.mlx_kernels import MlxKernels
 from kernelwright.evaluator.worker.process import Limits, Worker, WorkerLost
 from kernelwright.evaluator.worker.wire import Reply
@@ -84,3 +88,60 @@ def test_what_cannot_be_compiled_or_kept_is_left_to_the_trial(
     kernels.close()
     assert not borrower.mlx_folder.exists()
     assert not any(worker.is_alive for worker in machine.started[1:])
+
+
+def _made(folder: Path, graph: str, names: tuple[str, ...], days: float) -> None:
+    """Lay down kernels of 100 bytes that a graph was last lent so many days ago."""
+    for name in names:
+        place = folder / "kernels" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(bytes(100))
+    (folder / f"{graph}.json").write_text(json.dumps(names))
+    (folder / f"{graph}.lock").touch()
+    for path in (*folder.rglob("*.ptx"), folder / f"{graph}.json", folder / f"{graph}.lock"):
+        os.utime(path, times=(time.time() - days * 86400,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("days", "most_bytes", "left"),
+    [
+        ((2, 3, 5), 1000, {"a", "b", "c"}),
+        ((2, 3, 31), 1000, {"a", "b"}),
+        ((2, 3, 5), 350, {"a", "b"}),
+        ((2, 3, 5), 250, {"a"}),
+        ((0, 0.5, 0.9), 100, {"a", "b", "c"}),
+    ],
+)
+def test_kernels_that_were_lent_longest_ago_are_forgotten(
+    tmp_path: Path, days: tuple[float, float, float], most_bytes: int, left: set[str]
+) -> None:
+    # Each has a kernel of its own and shares one; the last is of another version of MLX.
+    folders = {"a": tmp_path / "new", "b": tmp_path / "new", "c": tmp_path / "old"}
+    for graph, ago in reversed(list(zip(folders, days, strict=True))):
+        _made(folders[graph], graph, (f"own/{graph}.ptx", "shared.ptx"), ago)
+    sweep_kernels(tmp_path, most_bytes=most_bytes)
+    for graph, folder in folders.items():
+        is_left = graph in left
+        assert (folder / f"{graph}.json").exists() is is_left
+        assert (folder / "kernels" / "own" / f"{graph}.ptx").exists() is is_left
+        assert (folder / f"{graph}.lock").exists() is is_left
+    assert (tmp_path / "new" / "kernels" / "shared.ptx").exists()
+
+
+def test_what_is_lent_counts_as_used_and_a_compilation_sweeps(
+    machine: Machine, tmp_path: Path
+) -> None:
+    kernels = MlxKernels(machine.open, INFO)
+    kernels.start(GRAPH)
+    borrower, _ = machine.open()
+    kernels.lend(GRAPH, borrower)
+    (listing,) = tmp_path.glob("mlx-kernels/*/*.json")
+    long_ago = time.time() - 40 * 86400
+    os.utime(listing, times=(long_ago, long_ago))
+    kernels.lend(GRAPH, borrower)
+    assert listing.stat().st_mtime > long_ago + 86400
+    os.utime(listing, times=(long_ago, long_ago))
+    kernels.start(task_of("layer_norm").graph)
+    kernels.lend(task_of("layer_norm").graph, borrower)
+    kernels.close()
+    assert not listing.exists()
