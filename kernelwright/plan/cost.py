@@ -7,6 +7,7 @@ from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.metal.family.classify import Pattern, classify
+from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.plan.mlx.attention import is_worth_tiling, unseen_flops
 from kernelwright.plan.traffic import (
     Traffic,
@@ -59,6 +60,10 @@ class Cost:
 
 
 DEFAULT_PROFILE = Profile()
+_CACHE_SPEED = 8
+"""How much faster than memory the caches near the cores are; our guess for any chip."""
+_SHARING_ROWS = 32
+"""Rows of a matrix whose threads share a vector that they have to make first."""
 
 
 def mlx_kernels(
@@ -113,7 +118,8 @@ def penalty_us(region: Region, fused: Traffic, profile: Profile) -> float:
     strain = max(live_values(extracted) / profile.registers_per_thread - 1.0, 0.0)
     strain += max(threadgroup_bytes(extracted) / profile.threadgroup_bytes - 0.5, 0.0)
     recomputed_us = recomputed_flops(extracted) / profile.flops_per_us
-    return recomputed_us + time_us(fused, profile) * strain
+    reread_us = reread_bytes(extracted) / (_CACHE_SPEED * profile.bytes_per_us)
+    return recomputed_us + reread_us + time_us(fused, profile) * strain
 
 
 def time_us(traffic: Traffic, profile: Profile) -> float:
@@ -154,6 +160,16 @@ def recomputed_flops(graph: Graph) -> int:
         for value in node.inputs:
             factor[value] = max(factor.get(value, 1), repeats)
     return total
+
+
+def reread_bytes(graph: Graph) -> int:
+    """Count what threadgroups read from caches where each makes its products' vector for itself."""
+    prologue = prologue_of(graph)
+    if prologue is None:
+        return 0
+    read = sum(graph.types[v].nbytes for v in prologue.before.inputs)
+    rows = max(t.size for t in graph.output_types)
+    return read * -(-rows // _SHARING_ROWS)
 
 
 def live_values(graph: Graph) -> int:

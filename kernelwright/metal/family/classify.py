@@ -14,6 +14,7 @@ from kernelwright.metal.family.contraction import DENSE, trouble_with_attention,
 from kernelwright.metal.family.depthwise_conv import is_window, trouble_with_windows
 from kernelwright.metal.family.plain_rows import plain_rows
 from kernelwright.metal.family.plane import Part, Plane, plane_of
+from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.metal.family.spelled_out import spelled_out
 
 
@@ -114,6 +115,9 @@ def served(graph: Graph) -> Graph:
 def _classified(graph: Graph) -> Family:
     if empty := [t for t in (*graph.input_types, *graph.output_types) if t.size == 0]:
         return Family(Pattern.NONE, reason=f"an array without elements, {empty[0]}, has no threads")
+    if (prologue := prologue_of(graph)) is not None:
+        # Every threadgroup makes the products' vector for itself.
+        return _classified(prologue.rest.bare())
     if any(node.op in matvec.PRODUCTS for node in graph.nodes):
         return _matvec(graph)
     if top_k.is_ranked(graph):

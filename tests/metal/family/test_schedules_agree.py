@@ -30,7 +30,7 @@ def graph_of(function: Callable[..., object], *arrays: mx.array) -> Graph:
     "function",
     [
         lambda x: mx.cumsum(mx.softmax(x, axis=-1), axis=-1),
-        lambda x: mx.quantized_matmul(mx.fast.rms_norm(x, None, 1e-5), *PACKED),
+        lambda x: mx.quantized_matmul(mx.cumsum(x, axis=-1), *PACKED),
         lambda x: mx.sort(x, axis=-1) * 2,
     ],
 )

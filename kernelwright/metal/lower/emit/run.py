@@ -87,7 +87,8 @@ class Span:
         if self.width not in WIDTHS or not self._fits(writer, load):
             return None
         kind = self._kind(load.stored)
-        return kind, f"load_run<{kind}>({writer.address(load.array, self._first(load.offset))})"
+        address = writer.address(load.array, self._first(load.offset))
+        return kind, writer.run_at(kind, load.array, address)
 
     def _fits(self, writer: Writer, load: Load) -> bool:
         return load.offset.coefficient(self.axis) == 1 and self._is_read_here(writer, load)
@@ -157,7 +158,8 @@ class Span:
         first = group[0]
         aligned = next((load for load in group if self._is_aligned(load)), None)
         if aligned is None or first.offset.coefficient(self.axis) != 1:
-            return f"load_run<{kind}>({writer.address(first.array, self._first(first.offset))})"
+            address = writer.address(first.array, self._first(first.offset))
+            return writer.run_at(kind, first.array, address)
         ahead = aligned.offset.offset - first.offset.offset
         address = writer.address(aligned.array, self._first(aligned.offset))
         return f"load_around<{ahead}, {self.width}, {self._taken(group)}>({address})"
@@ -213,18 +215,19 @@ class Span:
         if self.count > 1:
             name = writer.fresh(f"{load.array}_runs")
             writer.runs[load.array, load.offset] = f"{name}[j][{self.counter}]"
-            text = f"{name}[j] = load_run<{kind}>({address});"
+            text = f"{name}[j] = {writer.run_at(kind, load.array, address)};"
             return Run(name, text, declared=f"{kind} {name}[{self.count}];")
         name = writer.fresh(f"{load.array}_run")
         writer.runs[load.array, load.offset] = f"{name}[{self.counter}]"
-        return Run(name, f"auto {name} = load_run<{kind}>({address});")
+        return Run(name, f"auto {name} = {writer.run_at(kind, load.array, address)};")
 
     def _store(self, writer: Writer, store: Store) -> Run:
         name = writer.fresh(f"{store.array}_run")
         address = writer.address(store.array, self._first(store.offset))
         writer.runs[store.array, store.offset] = f"{name}[{self.counter}]"
         kind = self._kind(store.stored)
-        return Run(name, f"{kind} {name};", f"*(device {kind}*)({address}) = {name};")
+        space = "threadgroup" if store.array in writer.shared else "device"
+        return Run(name, f"{kind} {name};", f"*({space} {kind}*)({address}) = {name};")
 
     def _kind(self, dtype: Dtype) -> str:
         if self.width > _WIDEST_PACKED:

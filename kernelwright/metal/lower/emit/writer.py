@@ -60,6 +60,8 @@ class Writer:
     """Places in register arrays, by the number of the term that is kept there."""
     wanted: frozenset[int] = frozenset()
     """Numbers of the terms that get a variable in any case."""
+    shared: frozenset[str] = frozenset()
+    """Arrays that stand in threadgroup memory."""
 
     def line(self, text: str) -> None:
         """Write one line at the current depth."""
@@ -291,6 +293,10 @@ class Writer:
             if name == array and (rest := _after(offset, base)) is not None:
                 return self._sum(pointer, rest)
         return self._sum(array, offset)
+
+    def run_at(self, kind: str, array: str, address: str) -> str:
+        """Return the text of a whole run of an array, read in one access."""
+        return f"load_{'shared' if array in self.shared else 'run'}<{kind}>({address})"
 
     def _sum(self, pointer: str, offset: Index) -> str:
         text = self.index(offset)

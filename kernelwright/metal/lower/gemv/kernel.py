@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.family.component import ragged_parts
+from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.kernel_ir.expression import Expr, Load, walk
 from kernelwright.metal.kernel_ir.index import Axis
@@ -22,6 +23,7 @@ from kernelwright.metal.lower.gemv.merge import (
 from kernelwright.metal.lower.gemv.standing import Standing
 from kernelwright.metal.lower.gemv.terms import PARTIAL, RESERVED_HERE, TAKEN
 from kernelwright.metal.lower.gemv.tiling import Tiling
+from kernelwright.metal.lower.program.own_vector import behind_own_vector
 from kernelwright.metal.lower.program.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
@@ -41,16 +43,37 @@ def lower_dense(
         UnsupportedError: the graph is none, or the schedule does not divide it.
     """
     signature = Signature.of(graph, RESERVED_HERE)
+    if (prologue := prologue_of(graph)) is None:
+        return signature, *_written(graph, signature, schedule)
+    rest = prologue.rest.bare()
+    further: list[Kernel] = []
+    between: list[Tensor] = []
+
+    def write(named: Signature) -> Kernel:
+        (first, *others), tensors = _written(rest, named, schedule)
+        further.extend(others)
+        between.extend(tensors)
+        return first
+
+    first = behind_own_vector(prologue, signature, write)
+    first = first.model_copy(update={"name": kernel_name(graph)})
+    return signature, (first, *further), tuple(between)
+
+
+def _written(
+    graph: Graph, signature: Signature, schedule: Schedule
+) -> tuple[tuple[Kernel, ...], tuple[Tensor, ...]]:
+    """Write the kernels of products whose vectors stand in memory, and what is between them."""
     parts = ragged_parts(graph)
     if parts:
         kernels = [_one(part.bare(), part_signature(signature, part), schedule) for part in parts]
         place = "threadgroup_position_in_grid.x"
-        return signature, (side_by_side(graph, kernels, axis=0, attribute=place),), ()
+        return (side_by_side(graph, kernels, axis=0, attribute=place),), ()
     tiling = Tiling.of(graph, signature, schedule)
     first = _Tiles(graph, signature, tiling).kernel()
     if schedule.chunks == 1:
-        return signature, (first,), ()
-    return signature, (first, merge_kernel(graph, signature, tiling)), (partial_sums(tiling),)
+        return (first,), ()
+    return (first, merge_kernel(graph, signature, tiling)), (partial_sums(tiling),)
 
 
 def _one(graph: Graph, signature: Signature, schedule: Schedule) -> Kernel:
@@ -66,7 +89,9 @@ class _Tiles:
         self.graph, self.signature, self.tiling = graph, signature, tiling
         self.dense, self.schedule, self.dots = tiling.dense, tiling.schedule, tiling.dots
         self.standing = Standing(tiling)
-        self.writer = Writer(signature.scalars, taken=TAKEN | {*signature.spelled})
+        self.writer = Writer(
+            signature.scalars, taken=TAKEN | {*signature.spelled}, shared=signature.shared
+        )
         self.sums = [self.writer.fresh("sums") for _ in self.dots]
         self.partials = [self.writer.fresh("shared_sums") for _ in self.dots]
         self.rows = list(dict.fromkeys(dot.row for dot in self.dots))

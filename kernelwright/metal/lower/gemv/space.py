@@ -8,6 +8,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.component import longest_part, ragged_parts
+from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.metal.lower.emit.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.gemv.terms import RESERVED_HERE
 from kernelwright.metal.lower.gemv.tiling import Tiling
@@ -42,6 +43,8 @@ def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
     Raises:
         UnsupportedError: the graph is no product of few rows.
     """
+    if prologue := prologue_of(graph):
+        return dense_schedules(prologue.rest.bare(), device)
     parts = ragged_parts(graph)
     if parts:
         spaces = [dense_schedules(part.bare(), device) for part in parts]
@@ -65,6 +68,8 @@ def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
 
 def dense_tiling(graph: Graph, schedule: Dense) -> Tiling:
     """Return how a schedule divides a graph's products, the longest of those side by side."""
+    if prologue := prologue_of(graph):
+        return dense_tiling(prologue.rest.bare(), schedule)
     parts = ragged_parts(graph)
     if parts:
         return dense_tiling(parts[longest_part(parts)].bare(), schedule)

@@ -1,10 +1,12 @@
 """Few rows times a matrix: every weight is read once."""
 
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.gemv.kernel import lower_dense
 from kernelwright.metal.lower.gemv.space import dense_tiling
 from kernelwright.metal.lower.program.opening import program_of
+from kernelwright.metal.lower.program.own_vector import own_vector_bytes
 from kernelwright.metal.lower.resource import WORKING_REGISTERS, Footprint
 from kernelwright.metal.lower.template import Template
 from kernelwright.metal.schedule import Dense
@@ -16,7 +18,9 @@ def _build(graph: Graph, schedule: Dense) -> Program:
 
 def _footprint(graph: Graph, schedule: Dense) -> Footprint:
     tiling = dense_tiling(graph, schedule)
-    return Footprint(WORKING_REGISTERS + tiling.registers, tiling.threadgroup_bytes)
+    prologue = prologue_of(graph)
+    own = own_vector_bytes(prologue, tiling.threads // 32) if prologue else 0
+    return Footprint(WORKING_REGISTERS + tiling.registers, tiling.threadgroup_bytes + own)
 
 
 def _describe(schedule: Dense) -> str:

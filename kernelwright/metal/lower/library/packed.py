@@ -12,6 +12,13 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 """,
+    "load_shared": """\
+// Neighbouring values of threadgroup memory in one access.
+template <typename V, typename T>
+inline V load_shared(const threadgroup T* values) {
+  return *(const threadgroup V*)values;
+}
+""",
     "packed_eight": """\
 // Eight neighbours, aligned like one of them: Metal's own packed vectors end at four.
 template <typename T>

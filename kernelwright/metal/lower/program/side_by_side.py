@@ -27,6 +27,22 @@ def part_signature(signature: Signature, part: Region) -> Signature:
     )
 
 
+def take_shared(source: str, suffix: str) -> tuple[list[str], str]:
+    """Return the declarations of threadgroup memory of a kernel's text, and the text without them.
+
+    It is declared where a function begins, so that parts of a kernel need names of their own: those
+    with the suffix.
+    """
+    declared: list[str] = []
+    for match in list(_SHARED.finditer(source)):
+        name = match["name"]
+        own = f"{name}_{suffix}" if suffix else name
+        declared.append(re.sub(rf"\b{name}\b", own, match[0]))
+        source = source.replace(match[0] + "\n", "")
+        source = re.sub(rf"\b{name}\b", own, source)
+    return declared, source
+
+
 def side_by_side(graph: Graph, kernels: Sequence[Kernel], *, axis: int, attribute: str) -> Kernel:
     """Join kernels along an axis of the grid: each takes the threads behind those before it.
 
@@ -61,13 +77,8 @@ def side_by_side(graph: Graph, kernels: Sequence[Kernel], *, axis: int, attribut
         source = kernel.source
         if before:
             source = source.replace(attribute, f"({attribute} - {before // unit})")
-        for match in list(_SHARED.finditer(source)):
-            # Threadgroup memory is declared where the function begins; every part has its own.
-            name = match["name"]
-            own = f"{name}_of_{number}"
-            shared.append(re.sub(rf"\b{name}\b", own, match[0]))
-            source = source.replace(match[0] + "\n", "")
-            source = re.sub(rf"\b{name}\b", own, source)
+        declared, source = take_shared(source, f"of_{number}")
+        shared += declared
         before += extent
         is_last = number == len(kernels) - 1
         test = "" if is_last else f"if ({attribute} < {before // unit}) "

@@ -20,10 +20,10 @@ _WORDS = """
     round rsqrt select sign sin sqrt tan tanh
     row column columns plane index start first i j k tile lane simdgroup step base offset outer
     run strip other
-    larger smaller exceeds undercuts same load_run packed_eight sigmoid quick_sigmoid
+    larger smaller exceeds undercuts same load_run load_shared packed_eight sigmoid quick_sigmoid
     token digit_of packed_five wide_of wide_product float_of
     four_bit_float eight_bit_float power_of_two
-    turn ranks_above ranks_below simd_smallest
+    own_vector turn ranks_above ranks_below simd_smallest
     row_2 row_3 row_4 plane_2 plane_3 plane_4
     logaddexp floor_quotient floor_remainder floor_modulus integer_power
     sign_of log1p_of expm1_of erf_of erfinv_of simd_maximum simd_minimum
@@ -82,6 +82,8 @@ class Signature:
     """Input values by name."""
     spelled: dict[str, str]
     """Every array as people read it, such as `f16[rows,512]`."""
+    shared: frozenset[str] = frozenset()
+    """Arrays that stand in threadgroup memory."""
 
     @classmethod
     def of(cls, graph: Graph, reserved: frozenset[str] = RESERVED) -> "Signature":

@@ -8,15 +8,17 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.family.component import ragged_parts
 from kernelwright.metal.family.matvec import Product
+from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
+from kernelwright.metal.lower.program.own_vector import behind_own_vector
 from kernelwright.metal.lower.program.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
-from kernelwright.metal.lower.quantized.space import VECTORS, words_of
+from kernelwright.metal.lower.quantized.space import VECTORS, divides_threadgroups, words_of
 from kernelwright.metal.lower.quantized.terms import Dot, product_stores
 from kernelwright.metal.lower.term.build import REDUCED_AXIS
 from kernelwright.metal.lower.term.function import header_for
@@ -41,6 +43,16 @@ def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel
     Raises:
         UnsupportedError: the schedule does not divide the graph's rows or words.
     """
+    if prologue := prologue_of(graph):
+        rest = prologue.rest.bare()
+        kernel = behind_own_vector(
+            prologue, signature, lambda named: lower_matvec(rest, named, schedule)
+        )
+        if not divides_threadgroups(rest, schedule):
+            raise UnsupportedError(
+                f"{schedule.simdgroups} simdgroups that share a vector do not divide the rows."
+            )
+        return kernel.model_copy(update={"name": kernel_name(graph)})
     parts = ragged_parts(graph)
     if parts:
         made = [
@@ -54,7 +66,7 @@ def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel
             f"{schedule.results} results of {schedule.words} words at a time do not divide {rows} "
             f"rows of {product.columns} {product.bits}-bit digits."
         )
-    writer = Writer(signature.scalars, taken=signature.taken)
+    writer = Writer(signature.scalars, taken=signature.taken, shared=signature.shared)
     source = Rows(writer, stores, dots, product, schedule).write()
     roots = [s.value for s in stores] + [t for d in dots for t in d.read]
     used = {t.array for t in walk(roots) if isinstance(t, Load)}
@@ -224,7 +236,7 @@ class Rows:
         if kind:
             words = writer.fresh(f"{dot.words.array}_run")
             address = writer.address(dot.words.array, dot.words.offset)
-            writer.line(f"auto {words} = load_run<{kind}>({address});")
+            writer.line(f"auto {words} = {writer.run_at(kind, dot.words.array, address)};")
         else:
             words = writer.fresh(dot.words.name)
             writer.line(f"uint {words} = {writer.access(dot.words.array, dot.words.offset)};")

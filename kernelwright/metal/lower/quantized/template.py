@@ -1,8 +1,10 @@
 """Rows of a quantized matrix times few vectors."""
 
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.program.open_program import open_program
+from kernelwright.metal.lower.program.own_vector import own_vector_bytes
 from kernelwright.metal.lower.quantized.kernel import lower_matvec
 from kernelwright.metal.lower.quantized.space import matvec_registers
 from kernelwright.metal.lower.resource import WORKING_REGISTERS, Footprint
@@ -15,7 +17,9 @@ def _build(graph: Graph, schedule: Matvec) -> Program:
 
 
 def _footprint(graph: Graph, schedule: Matvec) -> Footprint:
-    return Footprint(WORKING_REGISTERS + matvec_registers(graph, schedule), 0)
+    prologue = prologue_of(graph)
+    shared = own_vector_bytes(prologue, schedule.simdgroups) if prologue else 0
+    return Footprint(WORKING_REGISTERS + matvec_registers(graph, schedule), shared)
 
 
 def _describe(schedule: Matvec) -> str:

@@ -45,7 +45,7 @@ def row_kernel(
     used = tuple(dict.fromkeys(load.array for load in loads))
     # What is no input of the program comes from a kernel before this one.
     spelled = {t.array: str(t.stored.short) for t in loads} | signature.spelled
-    writer = Writer(signature.scalars, taken=signature.taken | {*used})
+    writer = Writer(signature.scalars, taken=signature.taken | {*used}, shared=signature.shared)
     if isinstance(schedule, Columnwise) and schedule.vector > 1:
         source = write_column_runs(writer, stores, schedule)
     else:
