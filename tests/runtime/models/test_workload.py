@@ -49,7 +49,7 @@ def test_layers_are_recorded_in_two_parts_around_their_cache(workload: Workload)
 
 def test_layers_are_recorded_with_and_without_their_rotary_embeddings(workload: Workload) -> None:
     choices = choose(workload, None)
-    projections = [c for c in choices if len(c.graph.outputs) == 3 and c.name == "matmul"]
+    projections = [c for c in choices if len(c.graph.outputs) == 3 and c.name == "rms_norm+matmul"]
     assert [choice.calls for choice in projections] == [3 * 256]
     assert any("cos" in choice.name and choice.calls == 3 * 256 for choice in choices)
 
@@ -73,7 +73,7 @@ def test_a_workload_is_shared_as_a_file(workload: Workload, tmp_path: Path) -> N
 
 def test_what_is_called_most_above_its_floor_comes_first(workload: Workload) -> None:
     choices = choose(workload, None)
-    gates = [choice for choice in choices if choice.name == "matmul+swiglu"]
+    gates = [choice for choice in choices if choice.name == "rms_norm+matmul+swiglu"]
     assert [choice.calls for choice in gates] == [3 * 256]
     wanted = [choice for choice in choices if not choice.refused]
     assert wanted == sorted(wanted, key=lambda c: -c.gain_us)
