@@ -67,8 +67,13 @@ def search(
         float | None, typer.Option(min=0.1, help="Stop after so long.", show_default=False)
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Candidates to evaluate at once; a GPU times one of them.")
-    ] = _DEFAULTS.jobs,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Candidates to evaluate at once; by the machine's cores and memory if not given.",
+            show_default=False,
+        ),
+    ] = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     budget: BudgetOption = None,
@@ -113,6 +118,7 @@ def search(
     require_targets(targets)
     from kernelwright.campaign import Engine, capture_subjects, offline_team
     from kernelwright.campaign.execution.engine import RunSettings
+    from kernelwright.campaign.execution.job_choice import choose_jobs, this_host
     from kernelwright.campaign.fleet.evaluators import evaluators_for
     from kernelwright.campaign.planning.forecast import forecast, size_warning
     from kernelwright.campaign.team.model_team import open_team
@@ -126,14 +132,18 @@ def search(
 
     # Everything that can be wrong with the request is found before the store is opened.
     captured = capture_subjects(_load(targets, inputs or [], recall_from(store)))
+    device = device or default_device()
+    graphs = [function.graph for function in captured.functions]
+    # A fleet's workers say how many they take.
+    choice = None if jobs or fleet else choose_jobs(this_host(device), device, graphs)
     spec = SearchSpec(
-        device=device or default_device(),
+        device=device,
         threadgroup_bytes=threadgroup_memory,
         candidates_per_task=candidates,
         repairs=repairs,
         evaluations=evaluations,
         seconds=seconds,
-        jobs=jobs,
+        jobs=choice.jobs if choice else jobs or _DEFAULTS.jobs,
         models=tuple(model or ()),
         base_url=base_url,
         caps=Caps(dollars=budget, tokens=tokens, calls=calls),
@@ -145,7 +155,9 @@ def search(
         ),
     )
     progress = error_console() if json else console()
-    if (expected := forecast((f.graph for f in captured.functions), spec)) is not None:
+    if choice is not None:
+        progress.print(choice.words, style="quiet", markup=False, highlight=False)
+    if (expected := forecast(graphs, spec)) is not None:
         progress.print(expected.sentence, highlight=False, soft_wrap=True)
     for remark in (r for function in captured.functions for r in function.remarks):
         progress.print(remark, style="warn", markup=False, soft_wrap=True)

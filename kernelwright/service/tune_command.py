@@ -65,8 +65,13 @@ def tune(
         typer.Option(min=0.1, help="Stop searching after so long.", show_default=False),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Candidates to evaluate at once.")
-    ] = _DEFAULTS.jobs,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Candidates to evaluate at once; by the machine's cores and memory if not given.",
+            show_default=False,
+        ),
+    ] = None,
     prompts: Annotated[
         int, typer.Option(min=0, help="Prompts whose greedy tokens are compared.")
     ] = 16,
@@ -83,6 +88,7 @@ def tune(
 ) -> None:
     """Record what a model computes, search what pays, install it, and compare before and after."""
     require_model(target)
+    from kernelwright.campaign.execution.job_choice import choose_jobs, this_host
     from kernelwright.metal.device.registry import default_device, open_device
     from kernelwright.runtime.models.choosing import choose
     from kernelwright.service.view.tuning import print_choices, print_tuning
@@ -102,12 +108,15 @@ def tune(
         print_choices(progress, workload, choices)
     search = None
     if candidates:
+        choice = choose_jobs(this_host(name), name, (c.graph for c in choices if not c.refused))
+        if jobs is None and not quiet:
+            progress.print(choice.words, style="quiet", markup=False, highlight=False)
         spec = SearchSpec(
             name=f"tune {workload.model}"[:60],
             device=name,
             candidates_per_task=candidates,
             seconds=seconds,
-            jobs=jobs,
+            jobs=jobs or choice.jobs,
             models=tuple(model or ()),
             base_url=base_url,
         )

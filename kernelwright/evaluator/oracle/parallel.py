@@ -29,17 +29,30 @@ _sharers = 1
 
 
 def cores() -> int:
-    """Return how many cores to work on: of many, some are left to whoever is being timed."""
+    """Return how many cores this process works on."""
+    return working_cores(usable_cores())
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
-        usable = len(os.sched_getaffinity(0))
-    else:
-        usable = os.cpu_count() or 1
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def working_cores(usable: int) -> int:
+    """Return how many cores to work on: of many, some are left to whoever is being timed."""
     return usable if usable < _MANY_CORES else usable - _SPARED_CORES
 
 
 def memory_bytes() -> int:
     """Return how much memory the machine has, or this process's share of it."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _sharers
+    return machine_bytes() // _sharers
+
+
+def machine_bytes() -> int:
+    """Return how much memory the machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def share_memory(processes: int) -> None:

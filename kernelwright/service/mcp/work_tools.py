@@ -36,7 +36,7 @@ from kernelwright.service.mcp.turn import in_turn
 from kernelwright.service.mcp.work import Handle, Workshop
 from kernelwright.service.python.plan import plan as plan_function
 from kernelwright.service.python.request import device_of, search_spec
-from kernelwright.service.python.search import remark, run_search
+from kernelwright.service.python.search import remark, run_search, with_jobs
 from kernelwright.service.python.target import captured
 from kernelwright.store import KernelStore
 
@@ -158,6 +158,7 @@ def _add_search(server: MCPServer[None], session: Session, workshop: Workshop) -
             functions = captured(target, list(inputs) or None, session.store)
             view = ProgressToClient(handle, spec.candidates_per_task)
             with KernelStore(session.store) as store:
+                spec = with_jobs(spec, functions, view, None)
                 remark(functions, spec, view)
                 found = in_turn(
                     lambda: run_search(store, functions, spec, view, on_start=handle.ends_by),

@@ -21,6 +21,7 @@ from kernelwright.campaign import (
 from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import CampaignTeam, RunSettings, TeamFactory
 from kernelwright.campaign.execution.executor import Executor
+from kernelwright.campaign.execution.job_choice import choose_jobs, this_host
 from kernelwright.campaign.execution.retry_policy import USUAL_CARE, DeviceCare
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch
@@ -45,6 +46,7 @@ from kernelwright.service.python.request import (
 from kernelwright.service.python.result import SearchResult
 from kernelwright.service.python.target import Target, captured
 from kernelwright.service.view.progress import ProgressView
+from kernelwright.settings import current_settings
 from kernelwright.store import KernelStore
 
 
@@ -92,7 +94,7 @@ def search(
         repairs: how often a failed program is repaired; 2 by default.
         evaluations: stop after so many evaluations.
         seconds: stop after so many seconds.
-        jobs: candidates to evaluate at once; 2 by default.
+        jobs: candidates to evaluate at once; by the machine's cores and memory by default.
         base_url: where the models are served, such as `http://127.0.0.1:8080/v1`.
         chip: whose times are predicted, such as `m4-pro`.
         threadgroup_memory: what a threadgroup may take, in bytes or such as `"96K"`.
@@ -125,6 +127,7 @@ def search(
     functions = captured(target, inputs, url)
     # A store in memory would be another one when the result reads it.
     with KernelStore(url) as opened, view:
+        spec = with_jobs(spec, functions, view, jobs)
         remark(functions, spec, view)
         searched = run_search(opened, functions, spec, view, chip=of)
         planned = known_gains(opened, searched.task_ids, searched.report.device, of)
@@ -188,6 +191,18 @@ def run_search(
             report = engine.run(functions)
     plans = [plan_function(f, planner, report.device) for f in functions.functions]
     return Searched(report, plans)
+
+
+def with_jobs(
+    spec: SearchSpec, functions: Captured, view: ProgressView, jobs: int | None
+) -> SearchSpec:
+    """Return the spec with as many jobs as suit the machine, and say so, unless some were given."""
+    if jobs or current_settings().jobs:
+        return spec
+    graphs = (function.graph for function in functions.functions)
+    choice = choose_jobs(this_host(spec.device), spec.device, graphs)
+    view.show(ModelRemarked(sentence=choice.words))
+    return spec.model_copy(update={"jobs": choice.jobs})
 
 
 def remark(functions: Captured, spec: SearchSpec, view: ProgressView) -> None:
