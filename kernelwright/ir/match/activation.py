@@ -1,36 +1,60 @@
 """The logistic function and what stands on one op, as patterns."""
 
-from kernelwright.ir.match.pattern import Bind, Either, Made, Number
-from kernelwright.ir.match.row import inverse_of, square_of
+from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Pattern
+from kernelwright.ir.match.row import square_of
 
 X = Bind("x")
 ONE_AND_POWER = Made(("add",), (Made(("exp",), (Made(("negative",), (X,)),)), Number(1.0)))
 """`1 + exp(-x)`, below which a logistic function's numerator stands."""
-SIGMOID = Either((Made(("sigmoid",), (X,)), inverse_of(ONE_AND_POWER)))
 OVER_SIGMOID = Made(("divide",), (Bind("above"), ONE_AND_POWER))
 """Anything times the logistic function, written as a division."""
-_POSITIVE = Either(
-    (
-        Made(("greater", "greater_equal"), (X, Number(0.0))),
-        Made(("less", "less_equal"), (Number(0.0), X)),
-    )
+_ABOVE, _BELOW = ("greater", "greater_equal"), ("less", "less_equal")
+_POSITIVE, _NEGATIVE = (
+    Either((Made(one, (X, Number(0.0))), Made(other, (Number(0.0), X))))
+    for one, other in ((_ABOVE, _BELOW), (_BELOW, _ABOVE))
 )
+_TWICE = Made(("add",), (X, Made(("abs",), (X,))))
+"""Twice what is positive of x."""
+
+
+def _chosen(positive: Pattern) -> Either:
+    """Return a pattern where x is positive, and zero elsewhere."""
+    return Either(
+        (
+            Made(("select",), (_POSITIVE, positive, Number(0.0))),
+            Made(("select",), (_NEGATIVE, Number(0.0), positive)),
+        )
+    )
+
+
 RELU = Either(
     (
         Made(("maximum",), (X, Number(0.0))),
-        Made(("select",), (_POSITIVE, X, Number(0.0))),
+        *_chosen(X).patterns,
         Made(("multiply",), (X, _POSITIVE)),
-        Made(("multiply",), (Number(0.5), Made(("add",), (X, Made(("abs",), (X,)))))),
+        Made(("multiply",), (Number(0.5), _TWICE)),
+        Made(("divide",), (_TWICE, Number(2.0))),
+        Made(("negative",), (Made(("minimum",), (Made(("negative",), (X,)), Number(0.0))),)),
+        Made(("subtract",), (X, Made(("minimum",), (X, Number(0.0))))),
     )
 )
-SQUARED_RELU = square_of(RELU)
+SQUARED_RELU = Either(
+    (
+        *square_of(RELU).patterns,
+        *_chosen(square_of(X)).patterns,
+        Made(("multiply",), (X, RELU)),
+    )
+)
 _POWER = Made(("exp",), (X,))
 _SMALL_POWER = Made(("exp",), (Made(("negative",), (Made(("abs",), (X,)),)),))
+_SIGMOID_OF_OPPOSITE = Made(("sigmoid",), (Made(("negative",), (X,)),))
 SOFTPLUS = Either(
     (
         Made(("logaddexp",), (X, Number(0.0))),
+        Made(("logaddexp",), (Number(0.0), X)),
         Made(("log1p",), (_POWER,)),
         Made(("log",), (Made(("add",), (_POWER, Number(1.0))),)),
         Made(("add",), (RELU, Made(("log1p",), (_SMALL_POWER,)))),
+        Made(("negative",), (Made(("log",), (_SIGMOID_OF_OPPOSITE,)),)),
     )
 )

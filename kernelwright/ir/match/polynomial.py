@@ -5,7 +5,7 @@ from kernelwright.ir.match.pattern import Source
 
 Terms = dict[int, float]
 """A coefficient for each power."""
-POLYNOMIAL = frozenset({"add", "multiply", "divide", "square", "power"})
+POLYNOMIAL = frozenset({"add", "subtract", "negative", "multiply", "divide", "square", "power"})
 _HIGHEST = 3
 
 
@@ -25,8 +25,12 @@ def polynomial(source: Source, value: ValueId, x: ValueId, depth: int = 8) -> Te
 
 def _combined(node: Node, terms: list[Terms]) -> Terms | None:
     match node.op, terms:
-        case "add", [a, b]:
-            return {p: a.get(p, 0.0) + b.get(p, 0.0) for p in a.keys() | b.keys()}
+        case "add" | "subtract", [a, b]:
+            sign = -1.0 if node.op == "subtract" else 1.0
+            total = {p: a.get(p, 0.0) + sign * b.get(p, 0.0) for p in a.keys() | b.keys()}
+            return {p: c for p, c in total.items() if c}
+        case "negative", [a]:
+            return {p: -c for p, c in a.items()}
         case "multiply", [a, b]:
             return _product(a, b)
         case "divide", [a, b] if set(b) == {0} and b[0]:

@@ -39,6 +39,15 @@ NEAR_MISSES: dict[str, Function] = {
     "a difference from its size": lambda x: 0.5 * (x - mx.abs(x)),
     "a whole sum": lambda x: x + mx.abs(x),
     "a logarithm of two": lambda x: mx.log(2 + mx.exp(x)),
+    "a power beside x": lambda x: x * (1 + mx.exp(-x)),
+    "x over a gate": lambda x: x / mx.sigmoid(x),
+    "x over one and a tangent": lambda x: x / (1 + mx.tanh(x / 2)),
+    "the other side's gate": lambda x: x * (1 - mx.sigmoid(x)),
+    "a power over two and itself": lambda x: x * mx.exp(x) / (2 + mx.exp(x)),
+    "x and a half": lambda x: x + 0.5 * x * mx.erf(x / math.sqrt(2)),
+    "a little more than x": lambda x: x * mx.sigmoid(1.00005 * x),
+    "a choice of the other": lambda x: mx.where(x > 0, 0.0, x),
+    "a gate's logarithm": lambda x: -mx.log(mx.sigmoid(x)),
     "a third": lambda x: 0.5 * x * (1 + mx.tanh(x / 3)),
     "another bound": lambda x: mx.maximum(x, 1),
     "a smaller one": lambda x: mx.minimum(x, 0),
@@ -48,17 +57,43 @@ NEAR_MISSES: dict[str, Function] = {
 }
 
 _BENT = math.sqrt(2 / math.pi)
+
+
+def _bent(x: mx.array) -> mx.array:
+    return _BENT * (x + 0.044715 * x**3)
+
+
 ACTIVATIONS: dict[tuple[str, str], Function] = {
     ("relu", "chosen"): lambda x: mx.where(x > 0, x, 0.0),
     ("relu", "chosen by a limit before"): lambda x: mx.where(mx.array(0.0) <= x, x, 0.0),
     ("relu", "multiplied"): lambda x: x * (x > 0),
     ("relu", "half of a sum"): lambda x: 0.5 * (x + mx.abs(x)),
     ("relu", "clipped"): lambda x: mx.clip(x, 0, None),
+    ("relu", "chosen by what is below"): lambda x: mx.where(x < 0, 0.0, x),
+    ("relu", "a whole sum over two"): lambda x: (x + mx.abs(x)) / 2,
+    ("relu", "less what is below"): lambda x: x - mx.minimum(x, 0),
+    ("relu", "the opposite of the smaller"): lambda x: -mx.minimum(-x, 0),
+    ("relu_squared", "chosen"): lambda x: mx.where(x > 0, x * x, 0),
+    ("relu_squared", "times x"): lambda x: x * mx.maximum(x, 0),
     ("relu_squared", "power"): lambda x: mx.maximum(x, 0) ** 2,
     ("relu_squared", "product"): lambda x: mx.maximum(x, 0) * mx.maximum(0, x),
     ("softplus", "log1p"): lambda x: mx.log1p(mx.exp(x)),
     ("softplus", "log"): lambda x: mx.log(1 + mx.exp(x)),
     ("softplus", "in two sides"): lambda x: mx.maximum(x, 0) + mx.log1p(mx.exp(-mx.abs(x))),
+    ("softplus", "logaddexp"): lambda x: mx.logaddexp(0, x),
+    ("softplus", "of a gate"): lambda x: -mx.log(mx.sigmoid(-x)),
+    ("silu", "power above and below"): lambda x: x * mx.exp(x) / (1 + mx.exp(x)),
+    ("silu", "one less the other side"): lambda x: x * (1 - mx.sigmoid(-x)),
+    ("silu", "times minus one"): lambda x: x / (1 + mx.exp(-1.0 * x)),
+    ("silu", "taken from zero"): lambda x: x / (1 + mx.exp(0 - x)),
+    ("gelu", "half and half"): lambda x: x * (0.5 + 0.5 * mx.erf(x * math.sqrt(0.5))),
+    ("gelu", "multiplied out"): lambda x: 0.5 * x + 0.5 * x * mx.erf(x / math.sqrt(2)),
+    ("gelu", "one less the rest"): lambda x: x * (1 - 0.5 * (1 - mx.erf(x / math.sqrt(2)))),
+    ("gelu", "of the opposite"): lambda x: 0.5 * x * (1 - mx.erf(-x / math.sqrt(2))),
+    ("gelu_tanh", "half and half"): lambda x: x * (0.5 + 0.5 * mx.tanh(_bent(x))),
+    ("gelu_tanh", "multiplied out"): lambda x: 0.5 * x + 0.5 * x * mx.tanh(_bent(x)),
+    ("gelu_tanh", "over a power"): lambda x: x / (1 + mx.exp(-2 * _bent(x))),
+    ("gelu_fast", "over a power"): lambda x: x / (1 + mx.exp(-1.702 * x)),
     ("silu", "tanh"): lambda x: 0.5 * x * (1 + mx.tanh(0.5 * x)),
     ("silu", "tanh of a quotient"): lambda x: x * (mx.tanh(x / 2) + 1) / 2,
     ("gelu_tanh", "sigmoid"): lambda x: x * mx.sigmoid(2 * _BENT * (x + 0.044715 * x**3)),
