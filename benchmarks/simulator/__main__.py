@@ -85,7 +85,7 @@ def _measure(case: Case) -> dict[str, Cost]:
 
     def launch(mode: str) -> NDArray[np.generic]:
         # Neither vectors over threads nor over lanes, as in instrumented builds.
-        with _never("WIDE_THREADS", mode == "scalar"), _never("VETTED_THREADS", mode == "fibers"):
+        with _never("WIDE", mode == "scalar"), _never("VETTED", mode == "fibers"):
             outcome = (scalar if mode == "scalar" else kernel).launch(
                 list(case.buffers),
                 grid=case.grid,
@@ -115,14 +115,16 @@ def _measure(case: Case) -> dict[str, Cost]:
 
 
 @contextmanager
-def _never(threshold: str, is_asked: bool) -> Iterator[None]:
-    """Put one of the compiler's thresholds out of reach for a while."""
-    before = getattr(compiler, threshold)
-    setattr(compiler, threshold, sys.maxsize if is_asked else before)
+def _never(build: str, is_asked: bool) -> Iterator[None]:
+    """Put the compiler's thresholds of one build out of reach for a while."""
+    before = {name: getattr(compiler, name) for name in (f"{build}_THREADS", f"{build}_WAITS")}
+    for name, threshold in before.items():
+        setattr(compiler, name, sys.maxsize if is_asked else threshold)
     try:
         yield
     finally:
-        setattr(compiler, threshold, before)
+        for name, threshold in before.items():
+            setattr(compiler, name, threshold)
 
 
 def _timed(work: Callable[[], NDArray[np.generic]]) -> tuple[NDArray[np.generic], Cost]:

@@ -77,6 +77,12 @@ class BlockTally(ctypes.Structure):
     _fields_ = (("lanes", ctypes.c_uint64), ("issued", ctypes.c_uint64))
 
 
+class BlockRecord(ctypes.Structure):
+    """`BlockRecord` of meter.h."""
+
+    _fields_ = tuple((name, ctypes.c_uint32) for name in ("work", "order", "end"))
+
+
 def read_counters(
     kernel: str,
     library: Path,
@@ -186,10 +192,15 @@ def line_costs(
     )
 
 
-def block_work(library: Path, count: int) -> "ctypes.Array[ctypes.c_uint32]":
-    """Return the operations in a run of each block, and one for the run itself."""
-    mixes = _listing(library, count).mixes
-    return (ctypes.c_uint32 * count)(*(1 + m.operations for m in mixes))
+def read_blocks(library: Path, count: int) -> "ctypes.Array[BlockRecord]":
+    """Return what a run of each block takes, and where it stands in the order of its function."""
+    listing = _listing(library, count)
+    return (BlockRecord * count)(
+        *(
+            BlockRecord(1 + mix.operations, place.order, place.end)
+            for mix, place in zip(listing.mixes, listing.places, strict=True)
+        )
+    )
 
 
 def _imbalance(tally: Tally) -> float:

@@ -17,7 +17,7 @@ from kernelwright.metal.device.simulator.counters import (
     BlockTally,
     SiteTally,
     Tally,
-    block_work,
+    read_blocks,
     read_counters,
 )
 from kernelwright.metal.device.simulator.failure import (
@@ -108,7 +108,7 @@ class Dispatch:
             blocks = (BlockTally * native.count_blocks(runtime, request.code.entry))()
             request.tally = ctypes.pointer(tally)
             request.blocks, request.block_count = blocks, len(blocks)
-            request.block_work = block_work(self.code.library, len(blocks))
+            request.block_records = read_blocks(self.code.library, len(blocks))
             request.sites = sites
         performed = native.perform(runtime, request, loan_s=clock.loan_s, deadline=clock.deadline)
         if performed.is_spent:

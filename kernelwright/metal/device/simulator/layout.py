@@ -8,7 +8,13 @@ import ctypes
 from collections.abc import Iterator, Mapping
 
 from kernelwright.metal.device.simulator import native
-from kernelwright.metal.device.simulator.counters import BlockTally, BufferTally, SiteTally, Tally
+from kernelwright.metal.device.simulator.counters import (
+    BlockRecord,
+    BlockTally,
+    BufferTally,
+    SiteTally,
+    Tally,
+)
 from kernelwright.metal.device.simulator.record import UInt3
 from kernelwright.metal.device.simulator.sanitizer import RawReport, RawReports
 from kernelwright.metal.device.simulator.wide import thread_field
@@ -22,6 +28,7 @@ RECORDS: Mapping[str, type[ctypes.Structure]] = {
     "kw::Outcome": native.RawOutcome,
     "kw::BufferTally": BufferTally,
     "kw::Tally": Tally,
+    "kw::BlockRecord": BlockRecord,
     "kw::BlockTally": BlockTally,
     "kw::SiteTally": SiteTally,
     "kw::Report": RawReport,

@@ -3,9 +3,11 @@
 import functools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from kernelwright.metal.device.simulator.loop_order import Place, loop_order
 
 _GUARDS = re.compile(r"^@(__sancov_gen_[.\w]*) = .*?\[(\d+) x i32\]")
 _GUARD = re.compile(
@@ -17,6 +19,9 @@ _LOCATION = re.compile(r"!DILocation\(line: (\d+),.*? scope: (!\d+)")
 _FILE_NAME = re.compile(r'!DIFile\(filename: "([^"]*)"')
 _SCOPE_FILE = re.compile(r"!DI(?:Subprogram|LexicalBlock|LexicalBlockFile)\(.*? file: (!\d+)")
 _LANES = re.compile(r"<(\d+) x ")
+_LABEL = re.compile(r'^("[^"]*"|[-\w$.]+):')
+_TARGET = re.compile(r'\blabel %("[^"]*"|[-\w$.]+)')
+_ENTRY = "entry of the function"
 _FLOAT = frozenset(("fadd", "fsub", "fmul", "fneg", "fcmp"))
 _INTEGER = frozenset(
     (
@@ -70,6 +75,7 @@ class Listing:
     mixes: tuple[Mix, ...]
     lines: tuple[Mapping[tuple[str, int], int], ...]
     """Operations by file and line; those of no known line are left out."""
+    places: tuple[Place, ...] = ()
 
 
 @functools.lru_cache(maxsize=64)
@@ -82,7 +88,8 @@ def read_listing(listing: Path) -> Listing:
     first: dict[str, int] = {}
     mixes: list[Mix] = []
     found_at: list[Counter[str]] = []
-    places = _Places()
+    lines_of = _Lines()
+    flow = _Flow()
     block: int | None = None
     with listing.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -94,17 +101,64 @@ def read_listing(listing: Path) -> Listing:
                 index = found[2] or found[3] or "0"
                 step = 1 if found[2] else 4
                 block = first[found[1]] + int(index) // step
+                flow.guard(block)
+            elif line.startswith("define "):
+                flow.open()
             elif line.startswith("}"):
                 block = None
+                flow.close()
             elif line.startswith("!"):
-                places.add(line)
+                lines_of.add(line)
+            elif label := _LABEL.match(line):
+                flow.label(label[1])
+            elif targets := _TARGET.findall(line):
+                flow.leave(targets)
             elif block is not None and (mix := _mix(line)) is not None:
                 mixes[block] += mix
                 found_at[block][line.rpartition("!dbg ")[2].rstrip()] += mix.operations
-    return Listing(tuple(mixes), tuple(map(places.by_line, found_at)))
+    places = tuple(flow.places.get(i, Place(0)) for i in range(len(mixes)))
+    return Listing(tuple(mixes), tuple(map(lines_of.by_line, found_at)), places)
 
 
-class _Places:
+class _Flow:
+    """The order of all functions' blocks, read line by line."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, Place] = {}
+        self._last = 0
+        self._block = ""
+        self._successors: dict[str, list[str]] = {}
+        self._guards: dict[str, int] = {}
+
+    def open(self) -> None:
+        """Begin a function."""
+        self._block = _ENTRY
+        self._successors, self._guards = {_ENTRY: []}, {}
+
+    def label(self, label: str) -> None:
+        """Begin a block."""
+        self._block = label
+        self._successors[label] = []
+
+    def guard(self, number: int) -> None:
+        """Take in a guard; one that is not a block's first begins a block of its own."""
+        if self._block in self._guards:
+            self._successors[self._block].append(joined := f"guard {number}")
+            self.label(joined)
+        self._guards[self._block] = number
+
+    def leave(self, targets: Sequence[str]) -> None:
+        """Take in a terminator, or a line of one."""
+        self._successors[self._block] += targets
+
+    def close(self) -> None:
+        """End a function."""
+        placed = loop_order(self._successors, _ENTRY, self._last + 1)
+        self._last = max(p.end for p in placed.values())
+        self.places |= {self._guards[b]: p for b, p in placed.items() if b in self._guards}
+
+
+class _Lines:
     """The listing's own table of lines: locations, the scopes they lie in, and their files."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kernelwright.errors import DeviceError
-from kernelwright.metal.device.simulator.counters import BlockTally, SiteTally, Tally
+from kernelwright.metal.device.simulator.counters import BlockRecord, BlockTally, SiteTally, Tally
 from kernelwright.metal.device.simulator.record import Code, UInt3
 from kernelwright.metal.device.simulator.sanitizer import RawReports
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
@@ -77,7 +77,7 @@ class RawRequest(ctypes.Structure):
         ("tally", ctypes.POINTER(Tally)),
         ("blocks", ctypes.POINTER(BlockTally)),
         ("block_count", ctypes.c_uint64),
-        ("block_work", ctypes.POINTER(ctypes.c_uint32)),
+        ("block_records", ctypes.POINTER(BlockRecord)),
         ("sites", ctypes.POINTER(SiteTally)),
         ("sample_seed", ctypes.c_uint64),
         ("work_limit", ctypes.c_uint64),

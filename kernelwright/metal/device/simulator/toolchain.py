@@ -109,6 +109,9 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
         "-gline-tables-only",
         # One operation of a thread must stay one, or lanes cannot be told apart.
         *("-fno-vectorize", "-fno-slp-vectorize"),
+        # Nor may lanes that took a branch keep copies of what follows for themselves: compilers
+        # for GPUs do without, for lanes would not meet again.
+        *("-mllvm", "-jump-threading-threshold=0", "-mllvm", "-unroll-runtime=false"),
     ),
     # Only the first half: its listing is cut at the waits (see wide/), then compiled. Everything
     # that waits must stand in the kernel itself, and loops are worth unrolling once they are cut.

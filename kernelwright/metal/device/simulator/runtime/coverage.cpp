@@ -52,19 +52,8 @@ KW_EXPORT uint32_t kw_block_count(void* entry) {
 KW_EXPORT void __sanitizer_cov_trace_pc_guard(uint32_t* guard) {
   Worker* worker = current;
   if (worker == nullptr || worker->meter == nullptr || worker->running == nullptr) return;
-  Meter& meter = *worker->meter;
-  if (!meter.is_on || *guard - 1 >= worker->launch->counting->block_count) return;
-  const uint32_t block = *guard - 1;
-  const uint32_t lane = worker->running->lane;
-  // The way back to a loop's start is a block of its own.
-  const bool is_repeated = *guard == meter.last_block[lane] || *guard == meter.block_before[lane];
-  meter.begins[lane] = is_repeated ? REPEATED : FIRST;
-  meter.block_before[lane] = meter.last_block[lane];
-  meter.last_block[lane] = *guard;
-  meter.block_lanes[(uint64_t)block * KW_SIMD_WIDTH + lane]++;
-  if (meter.is_touched[block]) return;
-  meter.is_touched[block] = 1;
-  meter.touched[meter.touched_count++] = block;
+  if (!worker->meter->is_on || *guard - 1 >= worker->launch->counting->block_count) return;
+  log_run(*worker, *guard - 1);
 }
 
 KW_EXPORT void kw_count(kw_uint operation, kw_uint amount) {

@@ -40,6 +40,7 @@ struct Code {
   uint32_t padding;
 };
 
+struct BlockRecord;
 struct BlockTally;
 struct SiteTally;
 struct Reports;
@@ -63,7 +64,7 @@ struct Request {
   Tally* tally;      // zeroed; null unless counting
   BlockTally* blocks;
   uint64_t block_count;
-  const uint32_t* block_work;  // operations in a run of each block
+  const BlockRecord* block_records;  // block_count of them
   SiteTally* sites;            // SITES of them, zeroed; null unless counting
   uint64_t sample_seed;        // draws the threadgroups that a counting launch counts
   // Units that a metered launch and one threadgroup of it may spend, see work.h; 0 elsewhere.

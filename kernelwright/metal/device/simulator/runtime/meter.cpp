@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "access.h"
-#include "coalesce.h"
 #include "order.h"
 #include "platform.h"
 #include "scheduler.h"
@@ -68,61 +67,15 @@ void add_footprint(BufferTally& tally, const Footprint& footprint) {
   }
 }
 
-// Lane with the lowest place in the code among those with accesses left: what diverged meets
-// again at the end of the branch, as a GPU's own reconvergence has it.
-uint32_t lowest_site(const Meter& meter, const uint32_t* next) {
-  uint32_t lowest = ~0u;
-  for (uint32_t lane = 0; lane < KW_SIMD_WIDTH; lane++) {
-    if (next[lane] < meter.used[lane] && meter.log[lane][next[lane]].site < lowest)
-      lowest = meter.log[lane][next[lane]].site;
-  }
-  return lowest;
-}
-
-void flush_log(Worker& worker, Meter& meter) {
-  uint32_t next[KW_SIMD_WIDTH] = {};
-  for (;;) {
-    const uint32_t site = lowest_site(meter, next);
-    if (site == ~0u) break;
-    LoggedAccess together[KW_SIMD_WIDTH];
-    uint32_t count = 0;
-    for (uint32_t lane = 0; lane < KW_SIMD_WIDTH; lane++) {
-      if (next[lane] == meter.used[lane] || meter.log[lane][next[lane]].site != site) continue;
-      together[count++] = meter.log[lane][next[lane]++];
-    }
-    coalesce(worker, together, count);
-  }
-  memset(meter.used, 0, sizeof meter.used);
-}
-
-void flush_blocks(Meter& meter, const uint32_t* block_work, uint32_t present) {
-  const uint32_t lanes = (uint32_t)__builtin_popcount(present);
-  for (uint32_t i = 0; i < meter.touched_count; i++) {
-    const uint32_t block = meter.touched[i];
-    uint32_t* runs = meter.block_lanes + (uint64_t)block * KW_SIMD_WIDTH;
-    uint64_t sum = 0, most = 0;
-    for (uint32_t lane = 0; lane < KW_SIMD_WIDTH; lane++) {
-      sum += runs[lane];
-      most = runs[lane] > most ? runs[lane] : most;
-    }
-    meter.blocks[block].lanes += sum;
-    meter.blocks[block].issued += most;
-    meter.group_work += most * block_work[block];
-    meter.tally.divergent_blocks += sum < most * lanes;
-    memset(runs, 0, KW_SIMD_WIDTH * sizeof *runs);
-    meter.is_touched[block] = 0;
-  }
-  meter.touched_count = 0;
-}
-
 // Adds an access to the one that it lies right behind, within the same 16 bytes and run of a block:
 // GPU compilers join the parts of a vector, which clang's may have split. Where a lane goes on
 // beyond two vectors it walks along a row by itself, and its accesses stay apart.
-bool join(LoggedAccess* log, uint32_t used, LoggedAccess& access) {
+bool join(LaneLog& log, LoggedAccess& access) {
   constexpr uint64_t WIDEST = 16;
   constexpr uint32_t LATEST = 16;
-  for (uint32_t i = used; i > 0 && used - i < LATEST; i--) {
-    LoggedAccess& front = log[i - 1];
+  const uint32_t of_run = log.runs[log.run_count - 1].accesses;
+  for (uint32_t back = 1; back <= of_run && back < LATEST; back++) {
+    LoggedAccess& front = log.accesses[log.access_count - back];
     if (front.is_write != access.is_write || front.address + front.size != access.address) continue;
     const uint32_t before = (uint32_t)front.before + front.size;
     access.before = (uint8_t)(before < 255 ? before : 255);
@@ -133,11 +86,16 @@ bool join(LoggedAccess* log, uint32_t used, LoggedAccess& access) {
   return false;
 }
 
-void add_access(Meter& meter, uint32_t lane, LoggedAccess access) {
-  if (meter.begins[lane] == LATER && join(meter.log[lane], meter.used[lane], access)) return;
-  access.begins = meter.begins[lane];
-  meter.begins[lane] = LATER;
-  meter.log[lane][meter.used[lane]++] = access;
+void add_access(LaneLog& log, LastRun& last, LoggedAccess access) {
+  if (last.begins == LATER && join(log, access)) return;
+  access.begins = last.begins;
+  last.begins = LATER;
+  log.accesses[log.access_count++] = access;
+  log.runs[log.run_count - 1].accesses++;
+}
+
+LastRun& last_run(Worker& worker) {
+  return worker.meter->last[worker.running - worker.fibers];
 }
 
 void add(uint64_t* to, const uint64_t* from, uint64_t count) {
@@ -220,14 +178,10 @@ bool prepare_meter(Worker& worker) {
   Meter* meter = (Meter*)calloc(1, sizeof(Meter));
   if (meter == nullptr) return false;
   meter->blocks = (BlockTally*)calloc(blocks, sizeof(BlockTally));
-  meter->block_lanes = (uint32_t*)calloc(blocks, KW_SIMD_WIDTH * sizeof(uint32_t));
-  meter->touched = (uint32_t*)calloc(blocks, sizeof(uint32_t));
-  meter->is_touched = (uint8_t*)calloc(blocks, 1);
   meter->sites = (SiteTally*)calloc(SITES, sizeof(SiteTally));
   worker.meter = meter;
   const Request& request = worker.launch->request;
-  bool is_whole = meter->blocks && meter->block_lanes && meter->touched && meter->is_touched &&
-                  meter->sites;
+  bool is_whole = meter->blocks && meter->sites;
   for (uint32_t i = 0; i < request.buffer_count; i++) {
     // One more than the size fills: an access may begin at the last byte and go on.
     const uint64_t sectors = request.buffers[i].size / SECTOR_BYTES + 2;
@@ -240,9 +194,6 @@ bool prepare_meter(Worker& worker) {
 void release_meter(Worker& worker) {
   if (worker.meter == nullptr) return;
   free(worker.meter->blocks);
-  free(worker.meter->block_lanes);
-  free(worker.meter->touched);
-  free(worker.meter->is_touched);
   free(worker.meter->sites);
   for (uint32_t* readers : worker.meter->readers) free(readers);
   free(worker.meter);
@@ -262,12 +213,7 @@ void meter_group(Worker& worker) {
   if (!meter.counted) return;
   meter.tally.counted_groups++;
   meter.tally.counted_threads += worker.threads;
-}
-
-void flush_meter(Worker& worker) {
-  Meter& meter = *worker.meter;
-  flush_log(worker, meter);
-  flush_blocks(meter, worker.launch->request.block_work, worker.simdgroups[worker.simdgroup].present);
+  for (uint32_t i = 0; i < worker.threads; i++) meter.last[i] = {0, NO_BLOCK, NO_BLOCK, LATER};
 }
 
 void add_up(Worker& worker) {
@@ -287,15 +233,32 @@ void add_up(Worker& worker) {
   pthread_mutex_unlock(&adding);
 }
 
+void log_run(Worker& worker, uint32_t block) {
+  LaneLog& log = worker.meter->lanes[worker.running->lane];
+  LastRun& last = last_run(worker);
+  if (log.run_count == LaneLog::RUNS) pause(worker);
+  const BlockRecord* records = worker.launch->request.block_records;
+  const BlockRecord& record = records[block];
+  // Who goes round a loop waits at its end for the lanes that are still in the round before.
+  const uint32_t before = last.block == NO_BLOCK ? 0 : records[last.block].order;
+  const bool goes_round = before >= record.order && before < record.end;
+  // The way back to a loop's start is a block of its own.
+  const bool is_repeated = block == last.block || block == last.block_before;
+  last = {goes_round ? record.end : record.order, block, last.block, is_repeated ? REPEATED : FIRST};
+  log.runs[log.run_count++] = {last.turn, block, 0};
+}
+
 void log_access(Worker& worker, const void* address, uint32_t size, uint32_t kind, uint64_t pc) {
-  Meter& meter = *worker.meter;
-  const uint32_t lane = worker.running->lane;
-  if (meter.used[lane] + 2 > Meter::LOG) pause(worker);
+  LaneLog& log = worker.meter->lanes[worker.running->lane];
+  LastRun& last = last_run(worker);
+  if (log.access_count + 2 > LaneLog::ACCESSES) pause(worker);
+  if (log.run_count == 0) log.runs[log.run_count++] = {last.turn, NO_BLOCK, 0};
   const uint32_t site = (uint32_t)(pc - worker.launch->module_low);
   // Reads come before writes, and are told apart by the site's lowest bit.
-  if (kind & READ) add_access(meter, lane, {(uint64_t)address, 2 * site, (uint16_t)size, 0, LATER, 0});
+  if (kind & READ)
+    add_access(log, last, {(uint64_t)address, 2 * site, (uint16_t)size, 0, LATER, 0});
   if (kind & WRITE)
-    add_access(meter, lane, {(uint64_t)address, 2 * site + 1, (uint16_t)size, 1, LATER, 0});
+    add_access(log, last, {(uint64_t)address, 2 * site + 1, (uint16_t)size, 1, LATER, 0});
 }
 
 }  // namespace kw

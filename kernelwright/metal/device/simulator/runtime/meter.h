@@ -35,13 +35,21 @@ struct Tally {
   uint64_t barriers;         // passed by a threadgroup
   uint64_t simd_operations;  // performed by a simdgroup
   uint64_t operations[KW_OPERATIONS];
-  uint64_t divergent_blocks;
+  uint64_t divergent_blocks;  // runs by a simdgroup that some of its lanes sat out
   uint64_t counted_groups, counted_threads;
   uint64_t work, sectors;       // of all counted threadgroups
   // The most that any has: no sums.
   uint64_t threadgroup_memory;  // bytes that a threadgroup takes
   uint64_t largest_work;        // of one threadgroup
   uint64_t largest_sectors;
+};
+
+// What a basic block is. Orders number a function's blocks so that nothing but a loop stands
+// between its head and its end; see loop_order.py.
+struct BlockRecord {
+  uint32_t work;  // operations in a run
+  uint32_t order;
+  uint32_t end;  // of the loop that it is the head of, else 0
 };
 
 // How often each basic block ran: once for every lane, and once for every 32 lanes that a
@@ -99,11 +107,34 @@ enum Begin : uint8_t {
   REPEATED,  // the same, and the lane ran hardly another block since: a plain loop
 };
 
+// A lane's run of a basic block.
+struct LoggedRun {
+  uint32_t turn;   // when it comes, among the lanes of a simdgroup: the lowest goes first
+  uint32_t block;  // NO_BLOCK: the rest of a run whose begin was compared before
+  uint32_t accesses;
+};
+
+constexpr uint32_t NO_BLOCK = ~0u;
+
+// What a thread ran last.
+struct LastRun {
+  uint32_t turn;
+  uint32_t block, block_before;
+  Begin begins;  // what the next access is
+};
+
+// What a lane has done since its simdgroup was compared last.
+struct LaneLog {
+  // A lane logs so many before it waits for the others.
+  static constexpr uint32_t ACCESSES = 256, RUNS = 512;
+
+  uint32_t access_count, run_count;
+  LoggedAccess accesses[ACCESSES];
+  LoggedRun runs[RUNS];
+};
+
 // One worker's logs and sums.
 struct Meter {
-  // Accesses a lane logs before the lanes of its simdgroup are compared.
-  static constexpr uint32_t LOG = 256;
-
   bool is_on;        // in a threadgroup that is counted, outside of combine functions
   uint32_t counted;  // the threadgroup is counted
   unsigned char half;  // of the sample that it belongs to: 1 or 2
@@ -111,17 +142,11 @@ struct Meter {
   uint64_t sectors_before;  // of all counted ones before it
   Tally tally;
   BlockTally* blocks;
-  uint32_t* block_lanes;  // [block][lane] of the simdgroup that runs
-  uint32_t* touched;      // blocks with an entry in block_lanes
-  uint8_t* is_touched;
-  uint32_t touched_count;
   SiteTally* sites;
   // By buffer and sector, the last counted threadgroup that read it.
   uint32_t* readers[MAXIMUM_BUFFERS];
-  uint32_t used[KW_SIMD_WIDTH];
-  Begin begins[KW_SIMD_WIDTH];          // what each lane's next access is
-  uint32_t last_block[KW_SIMD_WIDTH], block_before[KW_SIMD_WIDTH];
-  LoggedAccess log[KW_SIMD_WIDTH][LOG];
+  LastRun last[MAXIMUM_THREADS];
+  LaneLog lanes[KW_SIMD_WIDTH];
 };
 
 // The tally of a key, null where the table is full.
@@ -134,11 +159,15 @@ bool prepare_meter(Worker& worker);
 void release_meter(Worker& worker);
 // Decides whether the worker's threadgroup is counted.
 void meter_group(Worker& worker);
-// Compares and forgets what the lanes of the running simdgroup have logged.
-void flush_meter(Worker& worker);
 // Adds the worker's sums to the launch's.
 void add_up(Worker& worker);
 
+// Notes that the running thread begins a basic block.
+void log_run(Worker& worker, uint32_t block);
 void log_access(Worker& worker, const void* address, uint32_t size, uint32_t kind, uint64_t pc);
+
+// Compares and forgets what the lanes of the running simdgroup have logged, but for what a paused
+// lane may still take part in. In lockstep.cpp.
+void flush_meter(Worker& worker);
 
 }  // namespace kw
