@@ -37,8 +37,8 @@ def weights(product: Product, rows: int, dtype: mx.Dtype) -> list[mx.array]:
 def gated(product: Product, dtype: mx.Dtype, rows: int = 64) -> Graph:
     count = len(weights(product, rows, dtype))
 
-    def function(x: mx.array, gain: mx.array, *both: mx.array) -> mx.array:
-        h = mx.fast.rms_norm(x, gain, 1e-6)
+    def function(x: mx.array, weight: mx.array, *both: mx.array) -> mx.array:
+        h = mx.fast.rms_norm(x, weight, 1e-6)
         gate, up = product(h, both[:count]), product(h, both[count:])
         return gate * mx.sigmoid(gate) * up
 

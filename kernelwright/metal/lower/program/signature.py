@@ -121,7 +121,9 @@ class Signature:
     @property
     def taken(self) -> frozenset[str]:
         """Every name that a variable of the kernel cannot have."""
-        return RESERVED | {name for name, _ in (*self.inputs, *self.outputs)}
+        own = {name for name, _ in (*self.inputs, *self.outputs)}
+        # What stands beside a shared array reads others of the program's.
+        return RESERVED | own | (self.spelled.keys() if self.shared else frozenset())
 
 
 def _safe(name: str, reserved: frozenset[str]) -> str:
