@@ -38,6 +38,11 @@ def soft(x: mx.array) -> mx.array:
     return mx.softmax(x, axis=-1)
 
 
+def written(x: mx.array) -> mx.array:
+    powers = mx.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
 GATES: dict[str, tuple[Function, str]] = {
     "shares": (lambda x, b: shares(picked(soft(x), best(soft(x)))), "softmax"),
     "by a full sort": (
@@ -55,6 +60,19 @@ GATES: dict[str, tuple[Function, str]] = {
         lambda x, b: shares(picked(mx.sigmoid(x), best(b + mx.sigmoid(x)))),
         "sigmoid",
     ),
+    "ranked before": (lambda x, b: shares(picked(soft(x), best(x))), "softmax"),
+    "a written softmax": (lambda x, b: picked(written(x), best(x)), "softmax"),
+    "the last ones, first to last": (
+        lambda x, b: picked(soft(x), mx.argsort(soft(x), axis=-1)[:, ::-1][:, :4]),
+        "softmax",
+    ),
+    "times minus one": (
+        lambda x, b: soft(picked(x, mx.argpartition(-1 * x, kth=3, axis=-1)[:, :4])),
+        "softmax",
+    ),
+    "without places": (lambda x, b: soft(mx.topk(x, 4, axis=-1)), "softmax"),
+    "shares without places": (lambda x, b: shares(mx.topk(soft(x), 4, axis=-1)), "softmax"),
+    "own sigmoid": (lambda x, b: mx.sigmoid(picked(x, best(x))), "sigmoid"),
     "with an epsilon": (
         lambda x, b: (
             (w := picked(mx.sigmoid(x), best(mx.sigmoid(x))))
@@ -73,11 +91,21 @@ def test_a_gate_is_recognised(name: str) -> None:
     assert ("bias" in dict(gate.operands)) == (name == "biased")
 
 
+def test_the_best_expert_alone_is_a_gate() -> None:
+    (gate,) = found_in(lambda x, b: picked(soft(x), mx.argmax(x, axis=-1, keepdims=True)))
+    assert (gate.parameter("experts"), gate.parameter("scores")) == (1, "softmax")
+
+
 NEAR_MISSES: dict[str, Function] = {
     "the worst": lambda x, b: shares(picked(soft(x), best(-soft(x)))),
     "others' scores": lambda x, b: picked(soft(x), best(soft(x + b))),
     "the second to fifth": lambda x, b: picked(soft(x), mx.argsort(-soft(x), axis=-1)[:, 1:5]),
     "places alone": lambda x, b: best(soft(x)),
+    "the least without places": lambda x, b: soft(mx.sort(x, axis=-1)[:, :4]),
+    "ranks back from the middle": lambda x, b: picked(
+        soft(x), mx.argsort(soft(x), axis=-1)[:, 14:10:-1]
+    ),
+    "the least's place": lambda x, b: picked(soft(x), mx.argmin(x, axis=-1, keepdims=True)),
     "every second": lambda x, b: picked(soft(x), mx.argsort(-soft(x), axis=-1)[:, :8:2]),
 }
 

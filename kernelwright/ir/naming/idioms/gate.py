@@ -1,28 +1,39 @@
 """Recognising the gates of mixtures of experts."""
 
 from kernelwright.ir.graph import ValueId
-from kernelwright.ir.match.gate import BIAS, CHOSEN, EPSILON, GATE
+from kernelwright.ir.match.gate import BIAS, CHOSEN, EPSILON, GATE, PICKED
 from kernelwright.ir.match.pattern import matches
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
+from kernelwright.ir.ops import Call
 
 
 def gate(reader: Reader, value: ValueId) -> Match | None:
     """Match the weights of each row's best experts."""
     for found in matches(reader, GATE, value):
         values = found.values
-        ranks, scores = reader.node(values[CHOSEN]), values.get("scores")
+        ranks = reader.node(values.get(CHOSEN, values[PICKED]))
         is_number = EPSILON not in values or reader.constant(values[EPSILON]) is not None
-        if ranks is None or not is_number:
-            continue
-        call = reader.call(ranks)
-        count, experts = call.integer("count"), call.inputs[0].shape[-1]
-        first = 0 if "opposite" in values else experts - count
         are_last = all(rows.are_last for rows in found.rows.values())
-        if call.integer("start") != first or not are_last:
+        if ranks is None or not is_number or not are_last:
             continue
-        made = reader.node(scores) if scores is not None else None
+        count = _best(reader.call(ranks), are_negated="opposite" in values)
+        if count is None:
+            continue
+        made = reader.node(values["scores"]) if "scores" in values else None
         operands = {role: values[role] for role in ("x", BIAS) if role in values}
-        worth = made.op if made is not None else "softmax"
+        is_sigmoid = made is not None and made.op == "sigmoid"
+        worth = "sigmoid" if is_sigmoid else "softmax"
         parameters: dict[str, Parameter] = {"experts": count, "scores": worth}
         return Match("moe_gate", operands, parameters)
     return None
+
+
+def _best(ranks: Call, *, are_negated: bool) -> int | None:
+    """Return how many of a row's greatest are ranked; None where those are others."""
+    if "count" not in ranks.attributes:
+        # Of a row without ranks the greatest alone is taken.
+        return 1
+    start, step, count = (ranks.integer(name) for name in ("start", "step", "count"))
+    taken = {start + step * place for place in range(count)}
+    first = 0 if are_negated else ranks.inputs[0].shape[-1] - count
+    return count if taken == {*range(first, first + count)} else None
