@@ -95,6 +95,8 @@ class RowMaps:
                 return self._computed(node, axes)
             case "broadcast" | "reshape" | "slice" | "concatenate" | "slice_update":
                 return self._moved(node, shape, axes)
+            case "select":
+                return self._chosen(node, axes)
             case "matmul" if axes == 1:
                 return self._multiplied(*node.inputs)
         return None
@@ -109,6 +111,13 @@ class RowMaps:
         row = self.row(value)
         places = np.abs(numbers).argmax(axis=0)
         return [_scaled(row[i], float(numbers[i, j])) for j, i in enumerate(places)]
+
+    def _chosen(self, node: Node, axes: int) -> list[Sum] | None:
+        """Read a choice that is the same for all rows."""
+        shown, *others = (self.row(v, axes) for v in node.inputs)
+        if any(terms.keys() - {()} for terms in shown):
+            return None
+        return [a if terms else b for terms, a, b in zip(shown, *others, strict=True)]
 
     def _computed(self, node: Node, axes: int) -> list[Sum] | None:
         rows = [self.row(v, axes) for v in node.inputs]
@@ -167,11 +176,12 @@ class RowMaps:
 
     def _updated(self, node: Node, axes: int, places: Indices) -> list[Sum] | None:
         update = self.plain.type(node.inputs[1]).shape
-        if node.attribute("reduce") != "none" or update[len(update) - axes :] != places.shape:
+        way = node.attribute("reduce")
+        if way not in ("none", "sum") or update[len(update) - axes :] != places.shape:
             return None
         row = list(self.row(node.inputs[0], axes))
         for place, terms in zip(places.reshape(-1), self.row(node.inputs[1], axes), strict=True):
-            row[place] = terms
+            row[place] = _total(row[place], terms) if way == "sum" else terms
         return row
 
 

@@ -58,15 +58,22 @@ def _updated(first: mx.array, second: mx.array, places: tuple[slice, slice]) -> 
     return found
 
 
+def _added(first: mx.array, second: mx.array, places: tuple[slice, slice]) -> mx.array:
+    found = mx.zeros((*first.shape[:-1], WIDTH))
+    return found.at[..., places[0]].add(first).at[..., places[1]].add(second)
+
+
 JOINS: dict[str, dict[str, Callable[[mx.array, mx.array], mx.array]]] = {
     "halves": {
         "joined": lambda a, b: mx.concatenate([a, b], axis=-1),
         "stacked": lambda a, b: mx.stack([a, b], axis=-2).reshape(*a.shape[:-1], WIDTH),
         "updated": lambda a, b: _updated(a, b, (slice(0, HALF), slice(HALF, WIDTH))),
+        "added": lambda a, b: _added(a, b, (slice(0, HALF), slice(HALF, WIDTH))),
     },
     "interleaved": {
         "stacked": lambda a, b: mx.stack([a, b], axis=-1).reshape(*a.shape[:-1], WIDTH),
         "updated": lambda a, b: _updated(a, b, (slice(0, WIDTH, 2), slice(1, WIDTH, 2))),
+        "added": lambda a, b: _added(a, b, (slice(0, WIDTH, 2), slice(1, WIDTH, 2))),
     },
 }
 
@@ -93,7 +100,7 @@ ways = st.builds(
     Way,
     st.sampled_from([*CUTS]),
     st.sampled_from([*TURNS]),
-    st.sampled_from(["joined", "stacked", "updated"]),
+    st.sampled_from(["joined", "stacked", "updated", "added"]),
 )
 
 
@@ -111,6 +118,9 @@ WHOLE: dict[str, Function] = {
     ),
     "signed sines": lambda x, c, s: c * x + _exchanged(x) * (s * _sign()),
     "signed parts": lambda x, c, s: x * c + _exchanged(x) * _sign() * s,
+    "chosen signs": lambda x, c, s: (
+        x * c + mx.where(mx.arange(WIDTH) < HALF, -_exchanged(x), _exchanged(x)) * s
+    ),
     "rolled": lambda x, c, s: mx.roll(x, HALF, -1) * (_sign() * s) + x * c,
     "by a matrix": lambda x, c, s: x * c + (x @ MATRIX) * s,
 }
@@ -138,6 +148,25 @@ def test_every_way_to_turn_whole_rows_is_a_rope(name: str) -> None:
     assert tuple(value for _, value in found.operands) == graph.inputs
 
 
+def _by_matrices(x: mx.array, *table: mx.array) -> mx.array:
+    """Multiply each pair by a matrix of its own, column by column."""
+    turns = mx.stack([*table], axis=-1).reshape(ROWS, HALF, 2, 2)
+    pairs = x.reshape(*x.shape[:-1], HALF, 1, 2)
+    return (turns[..., 0] * pairs[..., 0] + turns[..., 1] * pairs[..., 1]).reshape(x.shape)
+
+
+def test_pairs_may_be_multiplied_by_matrices() -> None:
+    graph = graph_of(lambda x, c, s: _by_matrices(x, c, -s, s, c), TABLE, TABLE)
+    (found,) = idioms(graph)
+    assert (found.name, found.parameter("layout")) == ("rope", "interleaved")
+    assert tuple(value for _, value in found.operands) == graph.inputs
+
+
+def test_matrices_that_turn_nothing_are_no_rope() -> None:
+    graph = graph_of(lambda x, c, s: _by_matrices(x, c, s, s, c), TABLE, TABLE)
+    assert not idioms(graph)
+
+
 def test_a_row_may_be_turned_at_its_beginning_alone() -> None:
     def partial(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
         a, b, rest = x[..., :2], x[..., 2:4], x[..., 4:]
@@ -155,6 +184,10 @@ NEAR_MISSES: dict[str, Function] = {
     ),
     "scaled sines": lambda x, c, s: x * c + _exchanged(x) * (2.0 * _sign() * s),
     "another row": lambda x, c, s: x * c + _exchanged(x + 1.0) * _sign() * s,
+    "signs of each row": lambda x, c, s: x * c + mx.where(x < 0, -_exchanged(x), _exchanged(x)) * s,
+    "signs of rows": lambda x, c, s: (
+        x * c + mx.where(mx.arange(ROWS)[:, None] < 1, -_exchanged(x), _exchanged(x)) * s
+    ),
     "rows reversed": lambda x, c, s: x * c + x[..., ::-1] * _sign() * s,
     "reversed cosines": lambda x, c, s: x * c[..., ::-1] + _exchanged(x) * _sign() * s,
     "cosines of neighbours": lambda x, c, s: (

@@ -10,7 +10,9 @@ from kernelwright.ir.naming.idioms.reader import Match, Parameter, PlainSource, 
 from kernelwright.ir.ops import Call
 
 _MOVING = frozenset({"concatenate", "slice_update", "matmul"})
-_TURNING = frozenset({"add", "subtract", "multiply", "negative", "concatenate", "slice_update"})
+_TURNING = frozenset(
+    {"add", "subtract", "multiply", "negative", "concatenate", "slice_update", "select"}
+)
 _SUMS = frozenset({"add", "subtract"})
 _PRODUCTS = frozenset({"multiply", "negative", "matmul"})
 _DEEPEST = 5
@@ -43,16 +45,19 @@ def _may_turn(reader: Reader, value: ValueId, left: int) -> bool:
     if whole.op in _SUMS and not _PRODUCTS.issuperset(parts):
         # Sums of other sums are what layers add to what came before.
         return False
+    # Where each pair is multiplied by its own matrix, columns are cut from a repeated table.
+    is_pair = reader.shape(value)[-1:] == (2,)
+    turning = _TURNING | {"slice"} if is_pair else _TURNING
     found: set[str] = set()
     frontier = [(value, left)]
     while frontier:
         value, left = frontier.pop()
-        node = reader.node(value)
+        node = reader.node(reader.root(value) if is_pair else value)
         if node is None:
             continue
         if node.op != "matmul" or reader.maps.is_small_known(node.inputs[1]):
             found.add(node.op)
-        if left and node.op in _TURNING:
+        if left and node.op in turning:
             frontier += [(v, left - 1) for v in node.inputs]
     return "multiply" in found and not any(map(found.isdisjoint, (_MOVING, _SUMS)))
 
