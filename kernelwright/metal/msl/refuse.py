@@ -33,6 +33,8 @@ _SPECIFIERS = frozenset(
 _FUNCTION_ATTRIBUTES = frozenset(
     {"max_total_threads_per_threadgroup", "kernel", "host_name", "visible", "patch"}
 )
+_BOUNDS = {"function_constant": (0, 65535), "max_total_threads_per_threadgroup": (1, 1024)}
+"""Of attributes' arguments; `validate.py` has those of a kernel's parameters."""
 _SPACES_OF_MEMORY = frozenset({"device", "threadgroup", "thread"})
 
 
@@ -43,6 +45,7 @@ def refuse(rewritten: Rewritten, language: LanguageVersion = DEFAULT) -> tuple[D
         *_words(structure),
         *newer_features(rewritten.tokens, structure, language),
         *_attributes(structure),
+        *_arguments_of_attributes(structure),
         *_program_scope(structure),
         *_statics(structure),
         *_recursion(structure),
@@ -105,6 +108,19 @@ def _attributes(structure: Structure) -> Iterator[Diagnostic]:
         for name, _, at in read_attributes(structure, index, structure.partner.get(index, index)):
             if name in _FUNCTION_ATTRIBUTES and name != "kernel":
                 yield _at(structure, at, f"'{name}' attribute cannot be applied to types")
+
+
+def _arguments_of_attributes(structure: Structure) -> Iterator[Diagnostic]:
+    for index in range(len(structure.code) - 1):
+        if not structure.spelling(index) == structure.spelling(index + 1) == "[":
+            continue
+        close = structure.partner.get(index, index)
+        for name, argument, at in read_attributes(structure, index, close):
+            least, most = _BOUNDS.get(name, (0, 0))
+            is_number = argument.removeprefix("-").strip().isdigit()
+            if most and is_number and not least <= int(argument.replace(" ", "")) <= most:
+                message = f"'{name}' attribute parameter is out of bounds: must be between"
+                yield _at(structure, at, f"{message} {least} and {most}")
 
 
 def _program_scope(structure: Structure) -> Iterator[Diagnostic]:

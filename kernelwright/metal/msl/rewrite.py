@@ -7,6 +7,7 @@ from itertools import pairwise
 from kernelwright.errors import InputError
 from kernelwright.metal.extent import evaluate
 from kernelwright.metal.msl.aggregate import idle_constructors
+from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
@@ -176,7 +177,7 @@ class _Rewriter:
         for variable in (*structure.variables, *structure.locals):
             self.texts(structure, variable)
         for variable in structure.variables:
-            self.constant(structure, variable.start, variable.end, macros)
+            self.constant(structure, variable, macros)
 
     def kernel(
         self,
@@ -324,33 +325,42 @@ class _Rewriter:
         written = self.text[first.offset : last.end]
         self.editor.replace(first.offset, written, f"kw_defined_{structure.spelling(name)}")
 
-    def constant(
-        self, structure: Structure, start: int, end: int, macros: Mapping[str, int]
-    ) -> None:
+    def constant(self, structure: Structure, variable: Variable, macros: Mapping[str, int]) -> None:
         """Initialise a function constant from the macro that carries its value."""
-        for index in range(start, end):
-            if structure.spelling(index) != "function_constant":
-                continue
-            argument = structure.text(index + 2, structure.partner.get(index + 1, end) - 1)
-            name_at = index - 3
-            name = structure.spelling(name_at)
-            type_ = " ".join(
-                w for w in map(structure.spelling, range(start, name_at))
-                if w not in ("constant", "const", "static", "constexpr")
-            )  # fmt: skip
-            number = _integer(argument, macros)
-            self.result.constants.append(FunctionConstant(name, type_, number))
-            words = (structure.hidden.get(i, structure.spelling(i)) for i in range(start, name_at))
-            is_constexpr = any("constexpr" in word.split() for word in words)
-            # A vector is never a constant expression, but its initialiser must be one.
-            is_plain = is_constexpr or type_[-1:] in _VECTOR_SIZES
-            value = "" if is_plain else "KW_SPECIALIZED"
-            self.editor.insert(
-                structure.code[end].offset,
-                f" = {value}(KW_CONSTANT_{number});"
-                f" constant bool kw_defined_{name} = {value}(KW_CONSTANT_DEFINED_{number})",
-            )
+        lists = tuple(_attribute_lists(structure, variable))
+        arguments = [
+            argument
+            for start, end in lists
+            for name, argument, _ in read_attributes(structure, start, end)
+            if name == "function_constant"
+        ]
+        if not arguments or not variable.declarators:
             return
+        name = structure.spelling(variable.declarators[0].name_at)
+        specifiers = [i for i in variable.specifiers if not _is_inside(i, lists)]
+        type_ = " ".join(
+            w for w in map(structure.spelling, specifiers)
+            if w not in ("constant", "const", "static", "constexpr")
+        )  # fmt: skip
+        number = _integer(arguments[0], macros)
+        self.result.constants.append(FunctionConstant(name, type_, number))
+        words = (structure.hidden.get(i, structure.spelling(i)) for i in specifiers)
+        is_constexpr = any("constexpr" in word.split() for word in words)
+        # A vector is never a constant expression, but its initialiser must be one.
+        is_plain = is_constexpr or type_[-1:] in _VECTOR_SIZES
+        value = "" if is_plain else "KW_SPECIALIZED"
+        self.editor.insert(
+            structure.code[variable.end].offset,
+            f" = {value}(KW_CONSTANT_{number});"
+            f" constant bool kw_defined_{name} = {value}(KW_CONSTANT_DEFINED_{number})",
+        )
+
+
+def _attribute_lists(structure: Structure, variable: Variable) -> Iterator[tuple[int, int]]:
+    """Yield the first and last token of each `[[…]]` of a declaration."""
+    for index in range(variable.start, variable.end):
+        if structure.spelling(index) == structure.spelling(index + 1) == "[":
+            yield index, structure.partner.get(index, index + 1)
 
 
 def _defines_kernels(body: Structure) -> bool:

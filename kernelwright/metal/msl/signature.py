@@ -60,6 +60,8 @@ class Parameter:
     line: int
     column: int
     is_pointer: bool = False
+    pointee_space: str = ""
+    """Of what the outermost `*` or `&` points to: none in `device float** p`."""
     attributes: tuple[str, ...] = ()
     """Names of everything between its double brackets."""
     constant: str = ""
@@ -130,7 +132,9 @@ def _index(declared: Declared, kind: ParameterKind, constants: Mapping[str, int]
     for name, argument, _ in declared.attributes:
         if name == kind:
             try:
-                return evaluate(argument.rstrip("uU") or "0", constants)
+                # An extent has no sign; an index may be wrong by one.
+                signed = f"0 {argument}" if argument.startswith("-") else argument
+                return evaluate(signed.rstrip("uU") or "0", constants)
             except InputError:
                 return None
     return None
@@ -166,6 +170,7 @@ def _parameter(
         line=place.line,
         column=place.column,
         is_pointer="*" in words or "[" in words,
+        pointee_space=_pointee_space(words),
         attributes=tuple(name for name, _, _ in declared.attributes),
         constant=next((a for n, a, _ in declared.attributes if n == "function_constant"), ""),
     )
@@ -178,6 +183,12 @@ def _is_word_pair(structure: Structure, index: int) -> bool:
         and index + 1 < len(structure.code)
         and structure.code[index + 1].kind is word
     )
+
+
+def _pointee_space(words: list[str]) -> str:
+    marks = [i for i, w in enumerate(words) if w in ("*", "&")]
+    own = words[marks[-2] : marks[-1]] if len(marks) > 1 else words
+    return next((w for w in own if w in ADDRESS_SPACES), "")
 
 
 def _is_const(words: list[str], space: str) -> bool:

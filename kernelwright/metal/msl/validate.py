@@ -63,7 +63,7 @@ def _parameter(p: Parameter) -> Iterator[Diagnostic]:
         yield _at(p, "textures and samplers are not supported by the simulator")
     elif p.kind == "attribute":
         yield from _input(p)
-    elif p.index > LAST_BUFFER:
+    elif not 0 <= p.index <= LAST_BUFFER:
         yield _at(
             p,
             f"'{p.kind}' attribute parameter is out of bounds: must be between 0 and {LAST_BUFFER}",
@@ -73,6 +73,9 @@ def _parameter(p: Parameter) -> Iterator[Diagnostic]:
             yield _at(p, "parameter may not be qualified with an address space")
         else:
             yield _at(p, f"type {quoted(p.type)} is not valid for attribute '{p.kind}'")
+    elif p.space and not p.pointee_space:
+        pointee = f"{p.space} {p.type} *"
+        yield _at(p, f"invalid address space qualification for {p.kind} pointee type '{pointee}'")
     elif p.kind == "buffer" and p.space not in ("device", "constant"):
         pointee = f"{p.space} {p.type}".strip()
         yield _at(p, f"invalid address space qualification for buffer pointee type '{pointee}'")

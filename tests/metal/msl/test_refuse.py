@@ -13,6 +13,10 @@ POINTER = "pointer type must have explicit address space qualifier"
 REFERENCE = "reference type must have explicit address space qualifier"
 RECURSION = "recursive function calls are not supported in Metal"
 MISPLACED = "'max_total_threads_per_threadgroup' attribute cannot be applied to types"
+LIMIT = (
+    "'max_total_threads_per_threadgroup' attribute parameter is out of bounds: "
+    "must be between 1 and 1024"
+)
 SCOPE = "program scope variable must reside in constant address space"
 MIXED = (
     "expecting input declarations with either all scalar types or all vector types with the "
@@ -55,6 +59,16 @@ MIXED = (
          "type 'uint' (aka 'unsigned int') is not valid for attribute 'buffer'"),
         ("kernel void f(device int* x [[buffer(31)]]) { }", 27,
          "'buffer' attribute parameter is out of bounds: must be between 0 and 30"),
+        ("kernel void f(device int* x [[buffer(-1)]]) { }", 27,
+         "'buffer' attribute parameter is out of bounds: must be between 0 and 30"),
+        ("kernel void f(threadgroup int* x [[threadgroup(-1)]]) { }", 32,
+         "'threadgroup' attribute parameter is out of bounds: must be between 0 and 30"),
+        ("constant int n [[function_constant(-1)]];", 18,
+         "'function_constant' attribute parameter is out of bounds: must be between 0 and 65535"),
+        ("[[max_total_threads_per_threadgroup(0)]] kernel void f() { }", 3,
+         LIMIT),
+        ("kernel void f(device float** p [[buffer(0)]]) { }", 30,
+         "invalid address space qualification for buffer pointee type 'device float *'"),
         ("kernel void f(device int* x [[buffer(1)]], device int* y [[buffer(1)]]) { }", 56,
          "cannot reserve 'buffer' resource location at index 1"),
         ("kernel void f(threadgroup int* t [[buffer(0)]]) { }", 32,

@@ -29,6 +29,11 @@ _UNSUPPORTED = {
 }
 _FIELDS = re.compile(r"\bmetal::kw_fields<")
 _VECTOR = re.compile(r"(?:const |__\w+ )*metal::(?:packed_)?vec<")
+_VALUE = re.compile(r"(?:const )?(?:metal::)?(?:(?:packed_)?vec<|matrix<|bfloat$)")
+"""Types that are classes here and none in Metal."""
+_ASSIGNMENT = re.compile(r"'(?:=|\+\+|--|(?:[-+*/%&|^]|<<|>>)=)'(?: |$)")
+_NOT_INTEGRAL = re.compile(r"(?:float|half|_Float16|bfloat|metal::vec<.*>)$")
+_RECORD = re.compile(r"\b(?:struct|class|union) (\w+)(?: definition)?$")
 _CALLS = frozenset(("CallExpr",))
 _KERNEL_CALL = re.compile(r" lvalue Function 0x[0-9a-f]+ '(\w+)' 'void \(")
 _DOUBLES = frozenset(("double", "long double"))
@@ -36,6 +41,11 @@ _DOUBLES = frozenset(("double", "long double"))
 
 def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
     """Yield each node that Apple's compiler refuses, and what it says."""
+    records = {
+        found[1]
+        for node in nodes
+        if node.kind == "CXXRecordDecl" and (found := _RECORD.search(node.details))
+    }
     for node in nodes:
         if message := _UNSUPPORTED.get(node.kind):
             yield node, message
@@ -52,8 +62,40 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
         elif node.kind == "CXXParenListInitExpr":
             # C++20 initialises a class without constructors so; Metal is C++17 at most.
             yield node, f"no matching constructor for initialization of '{node.type}'"
+        elif _assigns_to_value(node):
+            yield node, "expression is not assignable"
+        elif node.kind == "ParmVarDecl" and " this '" in node.details:
+            yield node, "explicit object parameters are not supported in Metal"
+        elif node.kind == "NonTypeTemplateParmDecl" and _is_class_or_float(node.type, records):
+            message = f"a non-type template parameter cannot have type '{node.type}' before C++20"
+            yield node, message
         elif node.kind == "CXXMethodDecl" and _is_wide_subscript(node):
             yield node, "overloaded 'operator[]' cannot have more than one parameter"
+
+
+def _assigns_to_value(node: Node) -> bool:
+    """Say whether a vector, a matrix, one of its elements or a bfloat is set that is no place."""
+    if not _ASSIGNMENT.search(node.details):
+        return False
+    if node.kind == "CXXOperatorCallExpr" and len(node.children) > 1:
+        target = _unwrapped(node.children[1])
+    elif node.kind in ("BinaryOperator", "CompoundAssignOperator", "UnaryOperator"):
+        target = _unwrapped(node.children[0])
+    else:
+        return False
+    while target.kind == "CXXOperatorCallExpr" and "'[]'" in target.details:
+        target = _unwrapped(target.children[1])
+    return target.kind == "MaterializeTemporaryExpr" and _VALUE.match(target.type) is not None
+
+
+def _unwrapped(node: Node) -> Node:
+    while node.kind in ("ParenExpr", "ImplicitCastExpr") and node.children:
+        node = node.children[0]
+    return node
+
+
+def _is_class_or_float(type_: str, records: Collection[str]) -> bool:
+    return _NOT_INTEGRAL.match(type_) is not None or type_.split("<")[0].split("::")[-1] in records
 
 
 def called_kernels(nodes: Sequence[Node], kernels: Collection[str]) -> Iterator[tuple[Node, str]]:

@@ -325,3 +325,64 @@ def test_a_kernel_may_have_the_name_of_a_function() -> None:
 def test_there_are_no_numbers_of_128_bits() -> None:
     with pytest.raises(CompileError, match="'__int128' is not supported in Metal"):
         simulator.compile(f"{_HEAD}{_SIGNATURE} __int128 a = i; y[i] = a; }}")
+
+
+_NOT_ASSIGNABLE = "expression is not assignable"
+_PAST_METAL = {
+    "float2(1) = float2(2);": _NOT_ASSIGNABLE,
+    "(float2(1)) += 2;": _NOT_ASSIGNABLE,
+    "++int2(1);": _NOT_ASSIGNABLE,
+    "int2(1)--;": _NOT_ASSIGNABLE,
+    "float4(1)[0] = 2;": _NOT_ASSIGNABLE,
+    "float2x2(1) *= 2;": _NOT_ASSIGNABLE,
+    "packed_float3(1) = packed_float3(2);": _NOT_ASSIGNABLE,
+    "bfloat(1) = bfloat(2);": _NOT_ASSIGNABLE,
+    "(float2(x[i]) + float2(1)) = float2(2);": _NOT_ASSIGNABLE,
+    "pair() = float2(2);": _NOT_ASSIGNABLE,
+    "y[i] = Own{1}.get();": "explicit object parameters are not supported in Metal",
+    "y[i] = of_class<Own{3}>();": "a non-type template parameter cannot have type 'Own'",
+    "y[i] = of_float<3.0f>();": "a non-type template parameter cannot have type 'float'",
+}
+_OF_LATER = {
+    "get": "struct Own { int a; int get(this const Own& self) { return self.a; } };",
+    "of_class": "struct Own { int a; }; template <Own p> int of_class() { return p.a; }",
+    "of_float": "template <float p> float of_float() { return p; }",
+    "pair": "float2 pair() { return 1; }",
+}
+
+
+@pytest.mark.parametrize("statement", _PAST_METAL)
+def test_what_later_versions_of_cpp_and_classes_for_vectors_would_take(statement: str) -> None:
+    before = "".join(text for name, text in _OF_LATER.items() if f"{name}" in statement)
+    with pytest.raises(CompileError, match=_PAST_METAL[statement]):
+        simulator.compile(f"{_HEAD}{before}\n{_SIGNATURE} {statement} y[i] = 1; }}")
+
+
+def test_places_and_objects_of_a_texts_own_are_assigned_to() -> None:
+    y = _run(
+        f"""struct S {{ float v; }}; thread float2& same(thread float2& v) {{ return v; }}
+        enum class E {{ A, B }}; template <int N, E e> int sum() {{ return N + (int)e; }}
+        {_SIGNATURE} float2 a(1), b; b = a = float2(2); (a += b) *= 2; same(a) = a + 1;
+        S{{1}} = S{{2}}; float2x2 m(1); m[0] = a; m[0][1]++; packed_float3 p(1); p += float3(1);
+        y[i] = a.x + m[0].y + p.z + sum<3, E::B>(); }}"""
+    )
+    np.testing.assert_array_equal(y, np.full(64, 9 + 10 + 2 + 4, np.float32))
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "[[function_constant(0)]] constant float scale;",
+        "[[function_constant(0)]] static constant float scale;",
+        "[[maybe_unused, function_constant(0)]] const constant float scale;",
+        "constant float scale [[function_constant(0)]];",
+    ],
+)
+def test_a_function_constant_says_so_before_or_behind_its_declaration(declaration: str) -> None:
+    text = f"{_HEAD}{declaration}{_SIGNATURE} y[i] = scale * x[i]; }}"
+    kernel = simulator.compile(text).kernel("k", constants={0: 3.0})
+    x, y = np.arange(_THREADS, dtype=np.float32), np.zeros(_THREADS, np.float32)
+
+    kernel.launch({"x": x, "y": y}, grid=(64, 1, 1), threadgroup=(64, 1, 1))
+
+    np.testing.assert_array_equal(y, 3 * x)
