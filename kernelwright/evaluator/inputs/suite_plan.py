@@ -13,7 +13,7 @@ from kernelwright.evaluator.inputs.structures.placing import structure_plan
 from kernelwright.evaluator.inputs.value_domain import accumulation_length
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Kind, Op, op_named
 
 _MOST_PARTS = 4
 """Mixed cases of a small shape with few rows."""
@@ -120,8 +120,13 @@ def _joins_many(graph: Graph) -> bool:
     return any(
         call.inputs[0].size >= _LONG_SUM * call.outputs[0].size
         for call, op in read
-        if op.name in ("sum", "mean") and call.inputs[0].dtype is not Dtype.BOOL
+        if _adds_up(op) and call.inputs[0].dtype is not Dtype.BOOL
     )
+
+
+def _adds_up(op: Op) -> bool:
+    is_long = op.kind is Kind.REDUCTION and op.behaviour.accumulates
+    return is_long and not op.behaviour.absorbs
 
 
 def _unreached(graph: Graph, plan: MixedPlan) -> tuple[int, ...]:

@@ -19,7 +19,6 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Domain as Needed
 from kernelwright.ir.ops import Kind, op_named
 
-_BOUNDS = ("maximum", "minimum")
 _MOST_LANDMARKS = 8
 _FARTHEST_LANDMARK = 1e6
 """What masks are compared with, as -1e9, drowns whatever else is added up."""
@@ -133,7 +132,7 @@ def is_summed(graph: Graph, value: ValueId) -> bool:
         floats = [v for v in node.outputs if graph.types[v].dtype.is_float]
         made.update(floats)
         varies = sum(v not in graph.constant_of for v in node.inputs) > 1
-        is_product = op.behaviour.is_power or (node.op == "multiply" and varies)
+        is_product = op.behaviour.is_power or (op.behaviour.annihilates and varies)
         if is_product or products.intersection(node.inputs):
             products.update(floats)
     return False
@@ -173,16 +172,23 @@ def _compared_with(graph: Graph, use: _Use) -> Iterator[float]:
     if compares(use.node):
         yield from _constants(graph, use.node.inputs[1 - use.place])
     yield from op_named(use.node.op).behaviour.steps
-    if use.node.op in ("add", "subtract") and len(use.node.inputs) == 2:
+    slopes = op_named(use.node.op).behaviour.slopes
+    if len(slopes) == 2:
         # A sum that meets its constant leaves zero, and what follows divides by it or takes a log.
-        sign = -1.0 if use.node.op == "add" else 1.0
-        yield from (sign * c for c in _lone_constant(graph, use.node.inputs[1 - use.place]))
-    if use.node.op in ("abs", "negative"):
+        factor = -slopes[1 - use.place] / slopes[use.place]
+        yield from (factor * c for c in _lone_constant(graph, use.node.inputs[1 - use.place]))
+    if _keeps_size(use.node):
         made = use.node.outputs[0]
         for node in (graph.nodes[index] for index in graph.consumers_of[made]):
             if compares(node):
                 other = node.inputs[1 - node.inputs.index(made)]
                 yield from (sign * c for c in _constants(graph, other) for sign in (1, -1))
+
+
+def _keeps_size(node: Node) -> bool:
+    """Say whether a node's result is its one operand but for the sign."""
+    behaviour = op_named(node.op).behaviour
+    return behaviour.picks and len(node.inputs) == 1 and not behaviour.converts
 
 
 def _constants(graph: Graph, value: ValueId) -> Iterator[float]:
@@ -230,7 +236,7 @@ def _is_share(graph: Graph, node: Node) -> bool:
     if found is None or not _needs_positive(graph, found):
         return False
     return any(
-        negated.op == "negative"
+        op_named(negated.op).behaviour.slopes == (-1.0,)
         and any(_needs_positive(graph, n) for n in _readers(graph, negated))
         for negated in _readers(graph, found)
     )
@@ -304,7 +310,9 @@ def _guards(graph: Graph, node: Node, value: ValueId) -> bool:
     """Say whether an integer may pass, or a bound instead; of floats both arms must be seen."""
     if not graph.types[value].dtype.is_integer:
         return False
-    return node.op in _BOUNDS or (op_named(node.op).behaviour.chooses and value in node.inputs[1:])
+    op = op_named(node.op)
+    bounds = op.kind is Kind.ELEMENTWISE and op.behaviour.is_extreme
+    return bounds or (op.behaviour.chooses and value in node.inputs[1:])
 
 
 def accumulation_length(graph: Graph) -> int:

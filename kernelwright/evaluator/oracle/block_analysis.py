@@ -14,7 +14,6 @@ from kernelwright.evaluator.oracle.parallel import in_parts
 from kernelwright.evaluator.oracle.row_blocks import (
     block_inputs,
     first_alike,
-    has_attention,
     row_blocks,
 )
 from kernelwright.evaluator.oracle.running_error import analyse
@@ -22,7 +21,7 @@ from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops.undefined import Clamp
-from kernelwright.ir.passes.attention_steps import expand_attention
+from kernelwright.ir.passes.attention_steps import expand_attention, has_attention
 from kernelwright.metal.device.executable import Array
 
 T = TypeVar("T", bound=np.generic)

@@ -25,7 +25,7 @@ def _read(known: Known, node: Node) -> tuple[ValueId, ...]:
         condition, (_, taken, other) = known.value(node.inputs[0]), node.inputs
         arms = ((taken, bool(condition.any())), (other, not condition.all()))
         return tuple(arm for arm, is_read in arms if is_read)
-    if node.op == "multiply" and any(
+    if op_named(node.op).behaviour.annihilates and any(
         known.has(v) and not known.value(v).any() for v in node.inputs
     ):
         return ()

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kernelwright.evaluator.oracle.error_of_inner_extremes import farthest_inside
 from kernelwright.evaluator.oracle.float_format import Reals
-from kernelwright.evaluator.oracle.inner_extremes import farthest_inside
 from kernelwright.evaluator.oracle.tracked import ANYTHING
 from kernelwright.ir.graph import Node
 from kernelwright.ir.ops import Call, Op

@@ -25,7 +25,7 @@ class Form:
     then another share of them.
     """
 
-    name: Literal["tanh", "max", "log", "logsumexp", "softmax"]
+    kind: Literal["tanh", "max", "log", "logsumexp", "softmax"]
     size: float = 1.0
 
 
@@ -44,7 +44,7 @@ def form_of(
         return Form("log", float(np.max(np.abs(made), initial=0.0, where=np.isfinite(made))))
     if op.name == "logsumexp":
         return Form("logsumexp", math.log(max(call.inputs[0].shape[-1], 1)))
-    known = {form.name: form for form in forms if form is not None}
+    known = {form.kind: form for form in forms if form is not None}
     if op.name == "add" and known.keys() == {"max", "log"}:
         return Form("logsumexp", known["log"].size)
     if op.name == "negative":
@@ -69,9 +69,9 @@ def error_of_other_form(
     for form, other in zip(forms, reversed(values), strict=True):
         if form is None:
             continue
-        if form.name == "logsumexp":
+        if form.kind == "logsumexp":
             return half_spacing(np.abs(made) + form.size, Dtype.FLOAT32)
-        if form.name == "tanh" and abs(_uniform(other) or 0.0) == form.size:
+        if form.kind == "tanh" and abs(_uniform(other) or 0.0) == form.size:
             return 2 * _LOGISTIC_ULPS * half_spacing(made, Dtype.FLOAT32)
     return None
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
-from kernelwright.ir.ops import Call, Kind, Op
+from kernelwright.ir.ops import Call, Domain, Kind, Op
 from kernelwright.ir.ops.op import Array
 
 
@@ -20,7 +20,7 @@ def moves(op: Op, call: Call) -> bool:
     combines = "reduce" in call.attributes and call.attributes["reduce"] != "none"
     if op.kind is Kind.VIEW or op.name == "depends":
         return True
-    return op.kind is Kind.INDEXING and op.name != "dequantize" and not combines
+    return op.kind is Kind.INDEXING and Domain.PACKED not in op.behaviour.domains and not combines
 
 
 def errors_of_move(

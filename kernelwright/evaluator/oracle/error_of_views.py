@@ -9,6 +9,11 @@ from kernelwright.ir.ops import Call, Op
 from kernelwright.ir.ops.op import Array
 
 
+def reinterprets(op: Op) -> bool:
+    """Say whether an op reads the bits of numbers as another type's."""
+    return op.name == "view"
+
+
 def error_of_view(op: Op, call: Call, read: Tracked, made: Array) -> Reals | None:
     """Leave bits open where a number may round to one of two; numbers that are stored may not."""
     if read.values.dtype.kind != "f" or read.is_stored:

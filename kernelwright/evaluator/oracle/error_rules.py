@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from kernelwright.evaluator.oracle.error_by_chance import errors_by_chance
-from kernelwright.evaluator.oracle.error_of_elements import carried_error, distance_of, may_cancel
+from kernelwright.evaluator.oracle.error_of_arithmetic import error_of_arithmetic
+from kernelwright.evaluator.oracle.error_of_elements import carried_error, may_cancel
 from kernelwright.evaluator.oracle.error_of_exponentials import error_of_logsumexp, error_of_softmax
 from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
 from kernelwright.evaluator.oracle.error_of_moves import data_places, errors_of_move, moves
@@ -24,26 +25,20 @@ from kernelwright.evaluator.oracle.error_of_sums import (
     error_of_sum,
     overflowed,
 )
-from kernelwright.evaluator.oracle.error_of_views import error_of_view
+from kernelwright.evaluator.oracle.error_of_views import error_of_view, reinterprets
 from kernelwright.evaluator.oracle.float_format import (
     FLOAT32,
     FORMATS,
     UNIT,
     Reals,
     half_spacing,
-    is_inexact,
-    only_where,
-    rounded_to,
 )
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
 from kernelwright.evaluator.oracle.zero_signs import settled_zeros
 from kernelwright.ir.graph import Node
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.ops import Call, Kind, Op
+from kernelwright.ir.ops import Call, Domain, Kind, Op
 from kernelwright.ir.ops.op import Array
-
-_CORRECT = 0.5
-"""Ulps of what IEEE arithmetic rounds correctly; a half result after a rounding to float32."""
 
 
 def error_of(
@@ -55,7 +50,7 @@ def error_of(
         if len(made) > 1 or moved[0].is_stored:
             return moved
         return [replace(moved[0], settled_zeros=settled_zeros(op, call, read, made[0]))]
-    if op.name == "view":
+    if reinterprets(op):
         error = error_of_view(op, call, read[0], made[0])
         return [Tracked(made[0], error, call.outputs[0].dtype, is_stored=error is None)]
     errors = [r.read_error() for r in read]
@@ -115,17 +110,18 @@ def _computed(
         return _reduction(op, call, values[0], errors[0], made, dtype)
     if op.kind is Kind.SCAN:
         return error_of_scan(op, call, values[0], errors[0], made)
-    if op.kind is Kind.CONTRACTION and op.name != "attention":
+    if op.kind is Kind.CONTRACTION and op.held_of is None:
         return error_of_contraction(op, call, values, errors, made)
-    if op.kind is Kind.SORT and op.name != "search_sorted":
+    if op.kind is Kind.SORT and not op.behaviour.is_continuous:
         return error_of_sort(op, call, values, errors, made)
     is_exact = not any(v.dtype.kind == "f" for v in values) and not dtype.is_float
     if (op.kind is Kind.RANDOM or is_exact) and all(e is None for e in errors):
         return None
-    if op.kind is Kind.INDEXING and op.name != "dequantize":
+    unpacks = Domain.PACKED in op.behaviour.domains
+    if op.kind is Kind.INDEXING and not unpacks:
         return _combined(op, call, values, errors, made)
     drawn = next(errors_by_chance(op, call, values, errors, [made]))
-    if op.name == "dequantize" and len(values) == 3:
+    if op.kind is Kind.INDEXING and len(values) == 3:
         return _dequantized(op, call, values, drawn, made, dtype)
     return drawn
 
@@ -164,64 +160,10 @@ def _elementwise(
     carried = carried_error(node, op, call, values, errors, made)
     if not dtype.is_float:
         return carried
-    own = _own(op, call, values, made, dtype)
+    own = error_of_arithmetic(op, call, values, made, dtype)
     if carried is None or own is None:
         return own if carried is None else carried
     return carried + own
-
-
-def _own(op: Op, call: Call, values: Sequence[Array], made: Array, dtype: Dtype) -> Reals | None:
-    """Bound what the op's own arithmetic loses before its result is rounded to its dtype."""
-    ideal = made
-    if op.name == "floor_divide":
-        return _of_whole_quotient(values, made, dtype)
-    ulps = op.behaviour.ulps
-    if ulps == _CORRECT:
-        if dtype is Dtype.FLOAT32:
-            return None
-        inexact = is_inexact(ideal, Dtype.FLOAT32)
-        if not inexact.any():
-            return None
-        return only_where(inexact, half_spacing(ideal, Dtype.FLOAT32))
-    if ulps is None:
-        return None
-    lost = 2 * ulps * half_spacing(ideal, Dtype.FLOAT32)
-    if op.behaviour.scales_argument or op.name == "power":
-        lost += _of_scaled_argument(op, call, values, ideal)
-    if op.name == "erf":
-        # A polynomial for all arguments: Abramowitz and Stegun 7.1.26 is off by 1.5e-7 before it
-        # is rounded, MLX's own on a CPU by 4.4e-7.
-        lost += 8 * UNIT
-    settled = only_where(ideal != 0, lost)
-    floor = FLOAT32.least_normal
-    small = (np.abs(ideal) < floor) & (ideal != 0)
-    return np.where(small, np.maximum(settled, floor), settled) if small.any() else settled
-
-
-def _of_whole_quotient(values: Sequence[Array], made: Array, dtype: Dtype) -> Reals | None:
-    """Allow that a quotient just below a whole number is rounded to it first, as MLX's own is."""
-    quotient = np.asarray(values[0] / values[1])
-    rounded = (rounded_to(quotient, to).astype(np.float64) for to in {Dtype.FLOAT32, dtype})
-    lost = np.max([distance_of(np.floor(r), made) for r in rounded], axis=0)
-    # An overflow is one of the result's own rounding, which is not counted here.
-    lost = only_where(np.isfinite(lost), lost)
-    return lost if lost.any() else None
-
-
-def _of_scaled_argument(op: Op, call: Call, values: Sequence[Array], made: Reals) -> Reals:
-    if op.name == "power":
-        exponent = np.abs(np.log(np.abs(made)))
-        moved = 2 * UNIT * exponent * np.abs(made)
-    elif op.name == "logaddexp":
-        moved = 2 * UNIT * np.abs(values[0] - values[1])
-        moved = np.minimum(moved, 2 * UNIT)
-        # The logarithm is rounded by itself, and may cancel the larger operand.
-        moved = moved + 8 * UNIT * np.abs(made - np.maximum(values[0], values[1]))
-    else:
-        assert op.meaning is not None
-        x = values[0]
-        moved = np.abs(op.meaning(call, x * (1 + 2 * UNIT)) - made)
-    return only_where(np.isfinite(moved), moved)
 
 
 def _reduction(
@@ -238,9 +180,9 @@ def _reduction(
         return None if exact else error_of_sum(op, call, x.astype(np.float64), error, made)
     if op.behaviour.makes_weights:
         return error_of_softmax(x, error, made)
-    if op.name == "logsumexp":
+    if op.behaviour.is_decided_by_one:
         return error_of_logsumexp(x, error, made)
-    rule = error_of_prod if op.name == "prod" else error_of_sum
+    rule = error_of_prod if op.behaviour.absorbs else error_of_sum
     return rule(op, call, x, error, made)
 
 

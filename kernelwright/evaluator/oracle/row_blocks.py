@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Domain, Kind, batch_axes, op_named
+from kernelwright.ir.passes.attention_steps import has_attention
 from kernelwright.ir.passes.resize import free_dimensions, resize
 
 T = TypeVar("T", bound=np.generic)
@@ -103,11 +104,6 @@ def _bits(array: NDArray[T]) -> NDArray[np.generic]:
 
 def _sizes(axes: Sequence[int | None], size: int) -> dict[tuple[int, int], int]:
     return {(place, axis): size for place, axis in enumerate(axes) if axis is not None}
-
-
-def has_attention(graph: Graph) -> bool:
-    """Say whether rows may be mixed by an attention."""
-    return any(node.op == "attention" for node in graph.nodes)
 
 
 def row_blocks(graph: Graph) -> RowBlocks | None:

@@ -60,7 +60,7 @@ class Tracked:
     def _rounding(self) -> Reals:
         """Return the largest error of one rounding of the values, or of what they are shares of."""
         half = half_spacing(self.values, self.dtype)
-        if self.form is None or self.form.name != "softmax":
+        if self.form is None or self.form.kind != "softmax":
             return half
         unit = 2.0 ** -FORMATS[self.dtype].significant_bits
         return np.where(

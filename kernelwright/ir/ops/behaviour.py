@@ -55,6 +55,12 @@ class Behaviour:
     """Integers of any size are defined: what overflows wraps around, or one is chosen."""
     absorbs: bool = False
     """Of integers one operand may decide the result alone, as zero does a product."""
+    annihilates: bool = False
+    """Zero as any operand makes the result zero, infinities aside."""
+    slopes: tuple[float, ...] = ()
+    """Of a linear op: what each operand is multiplied by before all are added up."""
+    divides: bool = False
+    """Hardware takes an inverse of the last operand."""
     is_bounded: bool = False
     """Results lie about one, whatever it reads."""
     keeps_sign: bool = False

@@ -171,7 +171,7 @@ _COMPOSED_EXPONENTIAL = Behaviour(ulps=8.0, scales_argument=True)
 _COMPARISON = Behaviour(is_continuous=False, makes_bool=True, is_total=True)
 _LOGICAL = Behaviour(makes_bool=True, is_total=True)
 _EXTREME = Behaviour(picks=True, is_extreme=True, is_total=True, absorbs=True)
-_DIVISION = Behaviour(is_continuous=False, domains=(Domain.ANY, Domain.DIVISOR))
+_DIVISION = Behaviour(is_continuous=False, domains=(Domain.ANY, Domain.DIVISOR), divides=True)
 _SHIFT = Behaviour(absorbs=True, domains=(Domain.ANY, Domain.SHIFT))
 _SHIFT_OF_WORD = replace(_SHIFT, domains=(Domain.PACKED, Domain.SHIFT))
 _BITS = Behaviour(is_total=True, absorbs=True, is_bitwise=True)
@@ -191,13 +191,21 @@ _HALVES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
 _NEAREST = replace(_WHOLE, steps=(*_HALVES, *_BESIDE_HALVES, *_LAST_DIGITS))
 _SIGN = Behaviour(is_continuous=False, steps=(0.0,), is_bounded=True, is_total=True)
 _TERM = Behaviour(ulps=0.5, is_total=True, joins=True)
-_PRODUCT = Behaviour(ulps=0.5, is_total=True, absorbs=True, keeps_sign=True)
+_PRODUCT = Behaviour(ulps=0.5, is_total=True, absorbs=True, annihilates=True, keeps_sign=True)
+_QUOTIENT = Behaviour(ulps=2.5, joins=True, keeps_sign=True, divides=True)
+_OPPOSITE = Behaviour(picks=True, is_total=True, slopes=(-1.0,))
 
 OPS: tuple[Op, ...] = (
-    _map("add", np.add, replace(_TERM, keeps_sign=True), commutative=True, exact=True),
-    _map("subtract", _subtract, _TERM, exact=True),
+    _map(
+        "add",
+        np.add,
+        replace(_TERM, keeps_sign=True, slopes=(1.0, 1.0)),
+        commutative=True,
+        exact=True,
+    ),
+    _map("subtract", _subtract, replace(_TERM, slopes=(1.0, -1.0)), exact=True),
     _map("multiply", np.multiply, _PRODUCT, commutative=True, exact=True),
-    _map("divide", np.divide, Behaviour(ulps=2.5, joins=True, keeps_sign=True), exact=True),
+    _map("divide", np.divide, _QUOTIENT, exact=True),
     _map("floor_divide", _floor_divide, _DIVISION),
     _map("remainder", np.remainder, _DIVISION),
     _map("maximum", np.maximum, _EXTREME, commutative=True, exact=True),
@@ -235,7 +243,7 @@ OPS: tuple[Op, ...] = (
         behaviour=Behaviour(picks=True, chooses=True, is_total=True),
         is_exact=True,
     ),
-    _map("negative", np.negative, Behaviour(picks=True, is_total=True), exact=True),
+    _map("negative", np.negative, _OPPOSITE, exact=True),
     _map("abs", np.abs, Behaviour(picks=True, is_total=True), exact=True),
     _map("sign", _sign, _SIGN, exact=True),
     _map("square", np.square, Behaviour(ulps=0.5, is_total=True, is_power=True), exact=True),

@@ -15,6 +15,11 @@ from kernelwright.ir.passes.view import broadcast
 _LOWEST = float(np.finfo(np.float32).min)
 
 
+def has_attention(graph: Graph) -> bool:
+    """Say whether an attention is one op of a graph."""
+    return any(node.op == "attention" for node in graph.nodes)
+
+
 def expand_attention(
     graph: Graph,
     *,

@@ -10,9 +10,6 @@ from kernelwright.ir.ops import Call, Kind, Op, op_named
 from kernelwright.ir.ops.elementwise import TRANSCENDENTAL_FLOPS
 from kernelwright.metal.family.classify import classify
 
-_TWICE_REDUCED = frozenset({"softmax", "logsumexp"})
-"""Ops that need the maximum before the sum."""
-
 
 @dataclass(frozen=True)
 class Array:
@@ -78,9 +75,11 @@ class Work:
 
 def _reductions(op: str) -> int:
     """Return how many reductions one after the other an op is."""
-    if op in _TWICE_REDUCED:
-        return 2
-    return int(op_named(op).kind in (Kind.REDUCTION, Kind.SCAN))
+    record = op_named(op)
+    if record.kind is not Kind.REDUCTION:
+        return int(record.kind is Kind.SCAN)
+    # Sums of exponentials need the maximum first.
+    return 2 if record.flops_per_element >= TRANSCENDENTAL_FLOPS else 1
 
 
 def _walks(graph: Graph, rows: int) -> list[frozenset[int]]:
@@ -134,4 +133,4 @@ def _calls(graph: Graph, indices: Collection[int]) -> list[tuple[Op, Call]]:
 
 
 def _is_special(op: Op) -> bool:
-    return op.flops_per_element >= TRANSCENDENTAL_FLOPS or op.name == "divide"
+    return op.flops_per_element >= TRANSCENDENTAL_FLOPS or op.behaviour.divides

@@ -7,6 +7,7 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.passes.attention_steps import has_attention
 from kernelwright.ir.trace.replay import to_mlx_dtype
 from kernelwright.metal.device.executable import Device
 from kernelwright.plan import compiled_traffic, fast_traffic
@@ -89,7 +90,7 @@ def _estimated_us(task: Graph) -> float:
         (compiled_traffic(task), fast_traffic(task)), key=lambda traffic: traffic.launches
     )
     # Of what a cache keeps MLX reads a view of the keys that count, and needs no mask.
-    launches = 1 if any(node.op == "attention" for node in task.nodes) else traffic.launches
+    launches = 1 if has_attention(task) else traffic.launches
     return launches * _MLX_LAUNCH_US + traffic.nbytes / _BYTES_PER_US
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from kernelwright.agents.roles.reply.type_name import metal_name
 from kernelwright.agents.roles.text.prompt import source
-from kernelwright.ir import Graph, Kind, op_named
+from kernelwright.ir import Graph, Kind, Node, op_named
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.ops import Domain
 from kernelwright.metal.family import classify
 from kernelwright.metal.family.classify import Pattern
 
@@ -69,7 +70,9 @@ def _orders(graph: Graph) -> bool:
 
 
 def _scatters(graph: Graph) -> bool:
-    return any("scatter" in node.op for node in graph.nodes)
+    """Say whether values are combined at places that indices say."""
+    ops = [op_named(node.op) for node in graph.nodes]
+    return any("reduce" in op.attributes and Domain.INDEX in op.behaviour.domains for op in ops)
 
 
 def _rows_of_products(graph: Graph) -> list[int]:
@@ -81,9 +84,14 @@ def _rows_of_products(graph: Graph) -> list[int]:
     return found
 
 
+def _shows_part(graph: Graph, node: Node) -> bool:
+    read, made = (graph.types[values[0]] for values in (node.inputs or node.outputs, node.outputs))
+    return op_named(node.op).kind is Kind.VIEW and made.size < read.size
+
+
 def _is_stencil(graph: Graph) -> bool:
     """Say whether neighbours of one array meet: several slices of it, or a convolution."""
-    sliced = [node.inputs[0] for node in graph.nodes if node.op == "slice"]
+    sliced = [node.inputs[0] for node in graph.nodes if _shows_part(graph, node)]
     return "convolution" in _ops(graph) or len(sliced) > len(set(sliced))
 
 
