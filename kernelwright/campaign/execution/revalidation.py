@@ -7,6 +7,7 @@ from typing import Literal
 from kernelwright.campaign.execution.judge import Judge, environment_of, judges_on
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
+from kernelwright.ir import standardize
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.search.ranking import is_confirmed, is_final, rank_of
@@ -46,8 +47,10 @@ def recheck(
     """Yield every champion's outcome, judging again those of another environment.
 
     A champion that still holds is fresh, one that is no longer confirmed is stale, one that is
-    wrong is revoked. A champion of another chip is judged for this one, and promoted on it when
-    it holds; what it is on its own chip is not for this machine to say.
+    wrong is revoked. Stale is also one of a task that plans write in another form by now: its
+    kernel is shown and exported, and no function asks for it any longer. A champion of another
+    chip is judged for this one, and promoted on it when it holds; what it is on its own chip is
+    not for this machine to say.
 
     Args:
         store: whose champions.
@@ -58,6 +61,9 @@ def recheck(
     by_device: dict[tuple[DeviceName, int], list[Standing]] = {}
     for standing in store.standings():
         if device in (None, standing.champion.device):
+            if told := _unasked(store, standing):
+                yield told
+                continue
             limit = standing.environment.device.threadgroup_bytes
             by_device.setdefault((standing.champion.device, limit), []).append(standing)
     for (name, limit), standings in by_device.items():
@@ -141,6 +147,16 @@ class _Rechecking:
         elif outcome == "fresh":
             self._store.promote(evaluation_id)
         return _told(standing, outcome, f"{change}; {evaluation.summary}", evaluation_id)
+
+
+def _unasked(store: KernelStore, standing: Standing) -> Recheck | None:
+    """Settle a champion of a task that is not in the standard form, which plans ask for."""
+    now = standardize(standing.task.graph).fingerprint
+    if now == standing.task.fingerprint or standing.champion.freshness == "revoked":
+        return None
+    store.settle(standing.champion, "stale")
+    reason = f"plans write this as task {now[:8]} now; search that one"
+    return _told(standing, "stale", reason)
 
 
 def _outcome(evaluation: Evaluation) -> Freshness:

@@ -1,7 +1,7 @@
 """A champion of another environment is judged again, and told fresh, stale or revoked."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import mlx.core as mx
@@ -61,8 +61,12 @@ def store(tmp_path: Path) -> Iterator[KernelStore]:
         yield opened
 
 
-def crown(store: KernelStore, environment: Environment) -> None:
-    graph = ir.canonicalize(ir.capture(lambda x: mx.exp(x) * 2, mx.zeros((4, 32))))
+def crown(
+    store: KernelStore,
+    environment: Environment,
+    function: Callable[[mx.array], mx.array] = lambda x: mx.exp(x) * 2,
+) -> None:
+    graph = ir.canonicalize(ir.capture(function, mx.zeros((4, 32))))
     task = Task(graph, "double_exp")
     program = lower(graph, schedules(graph, INFO)[0])
     campaign = store.begin_campaign(name="t", spec="{}", environment=environment)
@@ -93,6 +97,17 @@ def test_a_verdict_of_another_environment_is_taken_again(
     assert champion.rank.value == (7.0 if outcome == "fresh" else 9.0)
     assert len(store.show(champion.candidate_id).evaluations) == 2
     assert store.campaigns()[0].state == "finished"
+
+
+def test_a_task_that_plans_write_in_another_form_now_is_stale(tmp_path: Path) -> None:
+    judge = Verdicts(Status.CORRECT)
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        crown(store, environment_of(INFO), lambda x: x / (1 + mx.exp(-x)))
+        (found,) = recheck(store, opening=judge)
+        (champion,) = store.best()
+    written = ir.canonicalize(ir.capture(lambda x: x * mx.sigmoid(x), mx.zeros((4, 32))))
+    assert (found.outcome, champion.freshness, judge.asked) == ("stale", "stale", 0)
+    assert ir.standardize(written).fingerprint[:8] in found.reason
 
 
 def test_an_update_of_the_system_is_noticed(
