@@ -345,3 +345,34 @@ def test_a_search_that_goes_on_sees_the_verdicts_that_the_first_run_saw(
     assert "correct 2" not in first
     # What was refuted by its confirmation was right as far as proposals know.
     assert run() == first
+
+
+def test_a_leader_is_confirmed_while_another_candidate_is_still_judged(store: KernelStore) -> None:
+    confirmed = threading.Event()
+
+    class Judge(ScriptedJudge):
+        def evaluate(self, task: Task, program: Program) -> Evaluation:
+            if self.script(program) == "correct 7":
+                assert confirmed.wait(60), "the first was not confirmed before the second's verdict"
+            return super().evaluate(task, program)
+
+        def confirm(self, task: Task, program: Program) -> Evaluation:
+            found = super().confirm(task, program)
+            confirmed.set()
+            return found
+
+    judge, spec = Judge(), SearchSpec(jobs=2, candidates_per_task=2)
+    report, _, heard = _search(
+        store,
+        spec,
+        coder=ScriptedCoder(("correct 9", "correct 7")),
+        of=subjects()[:1],
+        judge=judge,
+    )
+    assert judge.confirmed == ["norm correct 9", "norm correct 7"]
+    assert {c.rank.value for c in store.best()} == {7.0}
+    assert report.evaluated == 2
+    kinds = [
+        type(event).__name__ for event in heard if isinstance(event, CandidateJudged | TaskEnded)
+    ]
+    assert kinds == ["CandidateJudged", "CandidateJudged", "TaskEnded"]
