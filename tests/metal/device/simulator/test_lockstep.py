@@ -266,3 +266,45 @@ kernel void k(const device float* x [[buffer(0)]], device float* y [[buffer(1)]]
     assert counted.counters is not None
     of_x, of_y = counted.counters.buffers
     assert (of_x.reads, of_x.sectors_read, of_y.writes) == (1000, 4000, 2000)
+
+
+_CALLS = """
+#include <metal_stdlib>
+using namespace metal;
+INLINED float walk(const device float* x, uint a, uint n) {
+  float s = 0;
+  for (uint k = 0; k < n; k++) {
+    s += x[(a + 8 * k) & 4095];
+    if (k == 3 && s > 1e9f) break;
+    if (a & 1) s += x[(a * 8 + 64 * k + 4) & 4095];
+  }
+  return s;
+}
+kernel void k(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+              uint i [[thread_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
+  float s = walk(x, i, 5);
+  if (lane & 1) s += walk(x, i + 64, 3 + lane % 4);
+  for (uint q = 0; q < 3 + lane % 3; q++) {
+    s += walk(x, i + q * 64, 2 + lane % 5);
+    if (lane == q) y[q * 64] = s;
+  }
+  y[i] = s + walk(x, i * 8, 4);
+}
+"""
+
+
+def test_functions_that_are_called_count_as_those_that_are_inlined() -> None:
+    found = []
+    for attribute in ("inline", "__attribute__((noinline))"):
+        x, y = np.ones(_SIZE, np.float32), np.zeros(_SIZE, np.float32)
+        kernel = simulator.compile(f"#define INLINED {attribute}\n{_CALLS}").kernel("k")
+        counted = kernel.launch([x, y], grid=(64, 1, 1), threadgroup=(64, 1, 1), count=True)
+        assert counted.counters is not None
+        found.append(
+            [
+                (b.reads, b.writes, b.sectors_read, b.sectors_written)
+                for b in counted.counters.buffers
+            ]
+        )
+
+    assert found[0] == found[1]

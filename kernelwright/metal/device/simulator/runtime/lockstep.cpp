@@ -13,10 +13,10 @@ namespace {
 struct Cursor {
   uint32_t run[KW_SIMD_WIDTH];
   uint32_t access[KW_SIMD_WIDTH];
-  uint32_t turn[KW_SIMD_WIDTH];  // of the lane's next run; NEVER where there is none
+  uint64_t turn[KW_SIMD_WIDTH];  // of the lane's next run; NEVER where there is none
 };
 
-constexpr uint32_t NEVER = ~0u;
+constexpr uint64_t NEVER = ~0ull;
 
 void look_ahead(const Meter& meter, Cursor& cursor, uint32_t lane) {
   const LaneLog& log = meter.lanes[lane];
@@ -27,8 +27,9 @@ void look_ahead(const Meter& meter, Cursor& cursor, uint32_t lane) {
 // The lanes that go on together: those with the lowest turn. Who has left a branch or a loop comes
 // later than who is still in it, so that lanes meet again where both lead.
 uint32_t next_lanes(const Cursor& cursor) {
-  uint32_t lowest = NEVER, lanes = 0;
-  for (uint32_t turn : cursor.turn) lowest = turn < lowest ? turn : lowest;
+  uint64_t lowest = NEVER;
+  uint32_t lanes = 0;
+  for (uint64_t turn : cursor.turn) lowest = turn < lowest ? turn : lowest;
   if (lowest == NEVER) return 0;
   for (uint32_t lane = 0; lane < KW_SIMD_WIDTH; lane++)
     lanes |= (uint32_t)(cursor.turn[lane] == lowest) << lane;
@@ -55,7 +56,7 @@ void add_accesses(Worker& worker, Cursor& cursor, uint32_t lanes) {
     end[lane] = cursor.access[lane] + meter.lanes[lane].runs[cursor.run[lane]].accesses;
   }
   for (;;) {
-    uint32_t site = NEVER;
+    uint64_t site = NEVER;
     for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
       const uint32_t lane = (uint32_t)__builtin_ctz(rest);
       if (cursor.access[lane] == end[lane]) continue;

@@ -94,6 +94,9 @@ void add_access(LaneLog& log, LastRun& last, LoggedAccess access) {
   log.runs[log.run_count - 1].accesses++;
 }
 
+// Whether a function consists of this block, such as an entry that only calls its kernel.
+bool is_single(const BlockRecord& first) { return first.end == first.order + 1; }
+
 LastRun& last_run(Worker& worker) {
   return worker.meter->last[worker.running - worker.fibers];
 }
@@ -213,7 +216,7 @@ void meter_group(Worker& worker) {
   if (!meter.counted) return;
   meter.tally.counted_groups++;
   meter.tally.counted_threads += worker.threads;
-  for (uint32_t i = 0; i < worker.threads; i++) meter.last[i] = {0, NO_BLOCK, NO_BLOCK, LATER};
+  for (uint32_t i = 0; i < worker.threads; i++) meter.last[i] = {0, NO_BLOCK, NO_BLOCK, NO_BLOCK, LATER};
 }
 
 void add_up(Worker& worker) {
@@ -242,9 +245,15 @@ void log_run(Worker& worker, uint32_t block) {
   // Who goes round a loop waits at its end for the lanes that are still in the round before.
   const uint32_t before = last.block == NO_BLOCK ? 0 : records[last.block].order;
   const bool goes_round = before >= record.order && before < record.end;
+  const uint64_t own = goes_round ? record.end : record.order;
+  // What is called comes within the run that calls it.
+  const bool has_root = last.root != NO_BLOCK && !is_single(records[last.root]);
+  const uint32_t root = has_root ? last.root : block;
+  const bool is_called = record.order < records[root].order || record.order >= records[root].end;
+  const uint64_t turn = is_called ? last.turn >> 32 << 32 | own : own << 32;
   // The way back to a loop's start is a block of its own.
   const bool is_repeated = block == last.block || block == last.block_before;
-  last = {goes_round ? record.end : record.order, block, last.block, is_repeated ? REPEATED : FIRST};
+  last = {turn, root, block, last.block, is_repeated ? REPEATED : FIRST};
   log.runs[log.run_count++] = {last.turn, block, 0};
 }
 

@@ -109,7 +109,7 @@ enum Begin : uint8_t {
 
 // A lane's run of a basic block.
 struct LoggedRun {
-  uint32_t turn;   // when it comes, among the lanes of a simdgroup: the lowest goes first
+  uint64_t turn;   // when it comes, among the lanes of a simdgroup: the lowest goes first
   uint32_t block;  // NO_BLOCK: the rest of a run whose begin was compared before
   uint32_t accesses;
 };
@@ -118,7 +118,8 @@ constexpr uint32_t NO_BLOCK = ~0u;
 
 // What a thread ran last.
 struct LastRun {
-  uint32_t turn;
+  uint64_t turn;
+  uint32_t root;  // the first block of the function that calls all others
   uint32_t block, block_before;
   Begin begins;  // what the next access is
 };
