@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph import Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, Rule
-from kernelwright.ir.match.pattern import Bind, Made, Number, match, match_node
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.match.pattern import Bind, Found, Made, Number, match, match_node
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.reading import BuilderSource, bare
 from kernelwright.ir.passes.view import reshape
@@ -24,6 +25,11 @@ _DIGIT_IN_WORD = Made(
     ("right_shift",), (Made(("left_shift",), (Bind("word"), Bind("up"))), Bind("down"))
 )
 """Digits that never leave their word: what is above one is pushed out, then what is below."""
+_MASKED_DIGIT = Made(
+    ("bitwise_and",), (Made(("right_shift",), (Bind("word"), Bind("places"))), Bind("mask"))
+)
+"""Digits that are shifted to the end of their word and masked, one or all at once."""
+_LOWEST_DIGIT = Made(("bitwise_and",), (Bind("word"), Bind("mask")))
 _BITS = Made(("right_shift",), (Bind("word"), Bind("places")))
 _DIGIT_OF_BITS = Made(
     ("sum",),
@@ -51,6 +57,8 @@ def _dequantize(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Value
     if unpacked is None or builder.made_by(scaled, "multiply") is None:
         return None
     packed, bits = unpacked
+    if builder.types[packed].dtype is not Dtype.UINT32:
+        return None
     lead, group_size = builder.types[packed].shape[:-1], call.outputs[0].shape[-1]
     columns = builder.types[packed].shape[-1] * _WORD_BITS // bits
     made = TensorType((*lead, columns), call.outputs[0].dtype)
@@ -78,23 +86,82 @@ def _unpacked(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, int] | No
     """Return the packed words and the bits of each digit, if a value is all their digits."""
     value = bare(builder, value)
     parts = builder.made_by(value, "concatenate")
-    return _in_words(builder, parts) if parts else _across_words(builder, value)
+    if parts:
+        return _in_words(builder, parts)
+    return _masked(builder, value) or _across_words(builder, value)
 
 
 def _in_words(builder: GraphBuilder, parts: Node) -> tuple[ValueId, int] | None:
     """Read digits that never leave their word, each shifted out of it."""
-    source, count = _BehindViews(builder), len(parts.inputs)
-    digits = [match(source, _DIGIT_IN_WORD, part) for part in parts.inputs]
-    words = {found.values["word"] for found in digits if found is not None}
+    count = len(parts.inputs)
+    digits = [_digit_in_word(builder, part) for part in parts.inputs]
+    words = {digit.word for digit in digits if digit is not None}
     if None in digits or len(words) != 1 or _WORD_BITS % count:
         return None
     bits = _WORD_BITS // count
-    for place, found in enumerate(digits):
-        shifts = [source.number(found.values[n]) for n in ("up", "down")] if found else []
-        if shifts != [_WORD_BITS - bits * (place + 1), _WORD_BITS - bits]:
-            return None
+    starts = [(digit.start, digit.bits) for digit in digits if digit is not None]
+    if starts != [(bits * place, bits) for place in range(count)]:
+        return None
     is_last = parts.attribute("axis") == len(builder.types[parts.outputs[0]].shape) - 1
     return (words.pop(), bits) if is_last else None
+
+
+@dataclass(frozen=True)
+class _Digit:
+    """Some bits of a word, from the lowest that counts."""
+
+    word: ValueId
+    start: int
+    bits: int
+
+
+def _digit_in_word(builder: GraphBuilder, value: ValueId) -> _Digit | None:
+    """Read a digit that two shifts cut out of a word, or a shift and a mask."""
+    source = _BehindViews(builder)
+    if (found := match(source, _DIGIT_IN_WORD, value)) is not None:
+        up, down = (source.number(found.values[name]) for name in ("up", "down"))
+        if up is None or down is None or not 0 <= up <= down < _WORD_BITS:
+            return None
+        return _Digit(found.values["word"], int(down - up), _WORD_BITS - int(down))
+    found = match(source, _MASKED_DIGIT, value) or match(source, _LOWEST_DIGIT, value)
+    mask = None if found is None else source.number(found.values["mask"])
+    start = None if found is None else _start(source, found)
+    bits = 0 if mask is None else int(mask).bit_length()
+    if found is None or start is None or not bits or mask != 2**bits - 1:
+        return None
+    return _Digit(found.values["word"], start, bits)
+
+
+def _start(source: BuilderSource, found: Found) -> int | None:
+    if "places" not in found.values:
+        return 0
+    start = source.number(found.values["places"])
+    return None if start is None else int(start)
+
+
+def _masked(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, int] | None:
+    """Read digits that never leave their word, all of a word by one shift."""
+    source = _BehindViews(builder)
+    found = match(source, _MASKED_DIGIT, value)
+    mask = None if found is None else source.number(found.values["mask"])
+    if found is None or mask is None:
+        return None
+    bits = int(mask).bit_length()
+    if mask != 2**bits - 1 or not bits or _WORD_BITS % bits:
+        return None
+    word, count = bare(builder, found.values["word"]), _WORD_BITS // bits
+    shape = builder.types[word].shape
+    repeated = builder.made_by(found.values["word"], "broadcast")
+    is_each = repeated is not None and builder.types[repeated.inputs[0]].shape == (*shape, 1)
+    is_all = builder.types[found.values["word"]].shape == (*shape, count)
+    places = builder.made_by(found.values["places"], "broadcast")
+    counted = None if places is None else builder.made_by(bare(builder, places.inputs[0]), "arange")
+    if not (is_each and is_all) or places is None or counted is None:
+        return None
+    steps = (counted.attribute("start"), counted.attribute("step"))
+    is_along = builder.types[places.inputs[0]].shape == (*(1,) * len(shape), count)
+    is_along = is_along or builder.types[places.inputs[0]].shape == (count,)
+    return (word, bits) if is_along and steps == (0.0, float(bits)) else None
 
 
 def _across_words(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, int] | None:

@@ -75,6 +75,50 @@ def test_digits_are_recognised_whichever_operand_comes_first() -> None:
     assert "dequantize" in _ops_of(_spelled)
 
 
+def _masked(
+    packed: mx.array, scales: mx.array, biases: mx.array, *, step: int = 4, mask: int = 15
+) -> mx.array:
+    """Return 4-bit weights as people unpack them: all digits of a word by one shift and a mask."""
+    digits = (packed[..., None] >> mx.arange(0, 8 * step, step, dtype=mx.uint32)) & mask
+    groups = digits.reshape(4, 2, 32).astype(scales.dtype)
+    return (groups * scales[..., None] + biases[..., None]).reshape(4, 64)
+
+
+def _stacked(
+    packed: mx.array, scales: mx.array, biases: mx.array, *, step: int = 4, mask: int = 15
+) -> mx.array:
+    digits = mx.stack([(packed >> (step * i)) & mask for i in range(8)], axis=-1)
+    groups = digits.reshape(4, 2, 32).astype(scales.dtype)
+    return (groups * scales[..., None] + biases[..., None]).reshape(4, 64)
+
+
+@pytest.mark.parametrize("unpacked", [_masked, _stacked])
+def test_digits_that_are_shifted_and_masked_are_weights(
+    unpacked: Callable[..., mx.array],
+) -> None:
+    assert "dequantize" in _ops_of(unpacked)
+    with mx.stream(mx.cpu):
+        arrays = mx.quantize(mx.random.normal((4, 64), key=mx.random.key(0)), 32, 4)
+        graph = canonicalize(capture(unpacked, *arrays))
+        assert mx.array_equal(interpret(graph, *arrays)[0], unpacked(*arrays))
+
+
+@pytest.mark.parametrize("unpacked", [_masked, _stacked])
+@pytest.mark.parametrize(("step", "mask"), [(2, 15), (4, 7), (4, 14), (3, 7)])
+def test_digits_under_another_mask_are_no_weights(
+    unpacked: Callable[..., mx.array], step: int, mask: int
+) -> None:
+    assert "dequantize" not in _ops_of(partial(unpacked, step=step, mask=mask))
+
+
+@pytest.mark.parametrize("unpacked", [_masked, _stacked, _spelled])
+def test_digits_of_words_with_a_sign_are_no_weights(unpacked: Callable[..., mx.array]) -> None:
+    def signed(packed: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+        return unpacked(packed.astype(mx.int32), scales, biases)
+
+    assert "dequantize" not in _ops_of(signed)
+
+
 @pytest.mark.parametrize(("step", "down"), [(2, 28), (4, 27)])
 def test_other_digits_are_no_weights(step: int, down: int) -> None:
     assert "dequantize" not in _ops_of(partial(_spelled, step=step, down=down))
