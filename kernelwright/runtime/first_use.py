@@ -44,6 +44,13 @@ class Offer:
     region: Region
     task: Graph
     candidates: tuple[Candidate, ...]
+    stands_for: str = ""
+    """The task whose trial it is, where that of another size stands for it."""
+
+    @property
+    def trial_id(self) -> str:
+        """The task under which its trial is remembered."""
+        return self.stands_for or self.task.fingerprint
 
 
 @dataclass(frozen=True)

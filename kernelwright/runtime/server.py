@@ -13,11 +13,12 @@ from kernelwright.errors import KernelwrightError, StoreError
 from kernelwright.evaluator.gain import gain_of
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
-from kernelwright.ir.trace.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion, stitch
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.plan import fast_traffic
+from kernelwright.plan.mlx.quantized_product import like_products, unpack_products
 from kernelwright.runtime.chain import Run
 from kernelwright.runtime.cutting import is_whole_better, regions_of, wholes_of
 from kernelwright.runtime.explanation import ServedRegion
@@ -42,6 +43,8 @@ _MOST_OFFERS = 3
 """Kernels from elsewhere that are tried for one region."""
 _MOST_SLOWER = 1.5
 """Than MLX by itself, of a kernel that saves a model launches."""
+_UNPACKED = "unpacked"
+"""How trials name MLX's product of weights that are unpacked before it."""
 _ASK_EVERY_S = 30.0
 """A database elsewhere has no file whose time tells that it changed."""
 
@@ -183,7 +186,9 @@ class KernelServer:
             if champion is not None and run is not None:
                 programs[region] = run
                 rows.append(_row(task, champion))
-        offers = self._offers({r: t for r, t in tasks.items() if r not in programs}, programs)
+        left_over = {r: t for r, t in tasks.items() if r not in programs}
+        offers = self._offers(left_over, programs)
+        offers += self._unpackings(left_over, programs)
         if not programs and offers:
             return replace(
                 _nothing(graph, "kernels from elsewhere are not tried yet"), offers=offers
@@ -255,6 +260,31 @@ class KernelServer:
                 offers.append(Offer(region, task, candidates))
         return tuple(offers)
 
+    def _unpackings(
+        self, tasks: Mapping[Region, Graph], programs: dict[Region, RunRegion]
+    ) -> tuple[Offer, ...]:
+        """Return the products whose weights may be unpacked first; those that passed join.
+
+        Where MLX multiplies many rows with packed weights slowly, unpacking them, by a champion
+        or by MLX, and MLX's product of floats may be faster: the machine is asked once.
+        """
+        assert self.device is not None
+        found: list[Offer] = []
+        for region, task in tasks.items():
+            unpacked = unpack_products(task, self.device.info.name, is_tried=True)
+            if unpacked is task or region in programs:
+                continue
+            service = self._serve(unpacked)
+            name = "+".join([_UNPACKED, *(row.candidate[:16] for row in service.regions)])[:64]
+            run = _running(unpacked, service.replacements)
+            known = like_products(task).fingerprint
+            trials = {trial.candidate_id: trial for trial in self._tried([known])}
+            if name not in trials:
+                found.append(Offer(region, task, (Candidate(name, run),), known))
+            elif trials[name].is_kept:
+                programs[region] = run
+        return tuple(found)
+
     def _untried(
         self, task: Graph, champions: Sequence[ServedProgram]
     ) -> tuple[RunRegion | None, tuple[Candidate, ...]]:
@@ -297,7 +327,7 @@ class KernelServer:
         assert self.device is not None
         info = self.device.info
         for verdict in try_offer(offer, arrays, measures_time=info.measures_time, mlx=mlx):
-            trial = verdict.trial(offer.task.fingerprint, info.name, info.chip, info.runtime)
+            trial = verdict.trial(offer.trial_id, info.name, info.chip, info.runtime)
             try:
                 assert self.store is not None
                 self.store.record_machine_trial(trial)
@@ -335,6 +365,11 @@ class KernelServer:
             return runner(self.device.compile(served.program.bind(task.input_types)))
         except KernelwrightError:
             return None
+
+
+def _running(graph: Graph, replacements: Mapping[Region, RunRegion]) -> RunRegion:
+    stitched = stitch(graph, replacements)
+    return lambda arrays: list(stitched(*arrays))
 
 
 def _limit(chip: str) -> str:

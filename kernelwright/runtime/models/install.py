@@ -37,8 +37,8 @@ _MOST_KEYS = 256
 _MOST_LOOKS = 64
 _MOST_LEARNED = 4096
 """A model that changes itself at every call is left to MLX after so many."""
-_MOST_MISSES = 2
-"""Sizes of a kind of call that are looked at when they first come, and served by no kernel."""
+_MOST_SIZES = 2
+"""Sizes of a kind of call that are looked at when they first come."""
 
 
 @dataclass
@@ -59,8 +59,8 @@ class Installation:
     _alike: dict[tuple[object, ...], list[tuple[Trace, Plan | None]]] = field(default_factory=dict)
     _serves: bool = False
     """Whether any call runs kernels."""
-    _misses: Counter[Key] = field(default_factory=Counter)
-    """Kinds of calls that no kernel served, whatever their sizes."""
+    _sizes: Counter[Key] = field(default_factory=Counter)
+    """How many sizes of a kind of call were looked at."""
     _met_once: set[Key] = field(default_factory=set)
     _reasons: dict[str, str] = field(default_factory=dict)
     _seen: list[SeenCall] | None = None
@@ -217,7 +217,7 @@ class Installation:
             self._seen = None
         chosen = self._decide(module, seen)
         self._serves |= bool(chosen)
-        self._misses[without_sizes(key)] += not chosen
+        self._sizes[without_sizes(key)] += 1
         self._weigh(key, chosen, _root_call(module, key, args, kwargs))
         for found in modules:
             site = site_of(found)
@@ -232,7 +232,7 @@ class Installation:
         self._plans.clear()
         self._alike.clear()
         self._decided.clear()
-        self._misses.clear()
+        self._sizes.clear()
         self._met_once.clear()
         self._serves = False
 
@@ -241,7 +241,7 @@ class Installation:
 
         Each prompt has a length of its own, and a look at one costs more than its kernels save.
         """
-        if self._misses[without_sizes(key)] < _MOST_MISSES or key in self._met_once:
+        if self._sizes[without_sizes(key)] < _MOST_SIZES or key in self._met_once:
             return False
         if len(self._met_once) > _MOST_LEARNED:
             self._met_once.clear()

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import mlx.core as mx
 import pytest
+from mlx_lm.models.cache import make_prompt_cache
 
+from kernelwright import ir
 from kernelwright.campaign import Engine, SearchSpec, offline_team
 from kernelwright.campaign.planning.given_graph import captured_graphs
+from kernelwright.plan.mlx import quantized_product
 from kernelwright.runtime.models.choosing import choose
 from kernelwright.runtime.models.install import Installation, optimize_model, restore_model
 from kernelwright.runtime.models.route import ROPE
@@ -123,9 +126,41 @@ def test_a_kernel_that_differs_here_never_serves(store: str) -> None:
     model = build_model(CONFIG)
     tokens, logits = decode(model, 6)
     optimize_model(model, KernelServer(store, "simulator"))
-    for _ in range(2):
+    for _ in range(3):
         found, same = decode(model, 6)
         assert found == tokens
         assert mx.allclose(same, logits, rtol=1e-4, atol=1e-4)
     refused = _rows(store, "SELECT reason FROM machine_trial WHERE NOT is_kept")
     assert any("not what MLX computes" in str(reason) for (reason,) in refused)
+
+
+def test_a_prompts_packed_weights_are_unpacked_once_that_has_passed_here(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No device of the tests has MLX's slow product: this one is said to."""
+    monkeypatch.setitem(quantized_product.LEAST_ROWS, "simulator", 512)
+    monkeypatch.setattr(quantized_product, "_TRIED_ROWS", 16)
+    monkeypatch.setattr(quantized_product, "_TRIED_WEIGHTS", 1 << 12)
+    model = build_model({**CONFIG, "quantization": {"group_size": 64, "bits": 4}})
+    ids = mx.random.randint(0, 128, (1, 16), key=mx.random.key(1))
+    expected = model(ids, cache=make_prompt_cache(model))
+    optimize_model(model, KernelServer(store, "simulator"))
+    for _ in range(3):
+        made = model(ids, cache=make_prompt_cache(model))
+        assert mx.allclose(made, expected, rtol=1e-3, atol=1e-3)
+    query = "SELECT reason, is_kept FROM machine_trial WHERE candidate_id = 'unpacked'"
+    tried = _rows(store, query)
+    assert tried
+    assert all(kept for _, kept in tried), tried
+    site = site_of(model)
+    assert site is not None
+    assert isinstance(site.owner, Installation)
+    plans = [plan for plan in site.owner._plans.values() if plan is not None]
+    served = [r for plan in plans for _, service in plan.services for r in service.programs]
+    assert "quantized_matmul" in {ir.operation(region.extract()) for region in served}
+    # Some more rows are not tried again.
+    longer = mx.random.randint(0, 128, (1, 19), key=mx.random.key(2))
+    for _ in range(3):
+        model(longer, cache=make_prompt_cache(model))
+    assert len(_rows(store, query)) == len(tried)
+    restore_model(model)
