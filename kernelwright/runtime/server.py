@@ -74,6 +74,9 @@ class Service:
 class KernelServer:
     """One store and one device, both opened when first needed."""
 
+    unpacks_weights = True
+    """Whether quantized layers may multiply by unpacked weights, where that is faster here."""
+
     def __init__(
         self,
         store: str | None = None,
@@ -315,11 +318,12 @@ class KernelServer:
 
     def _tried(self, ids: Sequence[str]) -> list[MachineTrial]:
         assert self.device is not None
-        assert self.store is not None
         info = self.device.info
-        stored = self.store.machine_trials(
-            ids, device=info.name, chip=info.chip, runtime=info.runtime
-        )
+        stored: Sequence[MachineTrial] = ()
+        if self.store is not None:
+            stored = self.store.machine_trials(
+                ids, device=info.name, chip=info.chip, runtime=info.runtime
+            )
         return [*stored, *(trial for trial in self._unstored if trial.task_id in ids)]
 
     def settle(self, offer: Offer, arrays: Sequence[mx.array], mlx: Run | None = None) -> None:
@@ -327,14 +331,24 @@ class KernelServer:
         assert self.device is not None
         info = self.device.info
         for verdict in try_offer(offer, arrays, measures_time=info.measures_time, mlx=mlx):
-            trial = verdict.trial(offer.trial_id, info.name, info.chip, info.runtime)
-            try:
-                assert self.store is not None
-                self.store.record_machine_trial(trial)
-            except KernelwrightError:
-                # A store that cannot be written now: this process remembers.
-                self._unstored.append(trial)
+            self.remember(verdict.trial(offer.trial_id, info.name, info.chip, info.runtime))
         self._generation += 1
+
+    def remember(self, trial: MachineTrial) -> None:
+        """Let the store keep a trial, or this process where there is none that can be written."""
+        try:
+            if self.store is not None:
+                self.store.record_machine_trial(trial)
+                return
+        except KernelwrightError:
+            # A store that cannot be written now: this process remembers.
+            pass
+        self._unstored.append(trial)
+
+    def machine_trial(self, task_id: str, candidate_id: str) -> MachineTrial | None:
+        """Return what was remembered of a candidate for this chip and this version of MLX."""
+        found = self._tried([task_id])
+        return next((trial for trial in found if trial.candidate_id == candidate_id), None)
 
     def serve_resized(self, graph: Graph, others: Sequence[Graph]) -> Service:
         """Serve a graph that is one region by a program that was found for another size of it."""

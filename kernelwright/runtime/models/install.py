@@ -31,6 +31,7 @@ from kernelwright.runtime.models.surroundings import Surroundings
 from kernelwright.runtime.models.trace import trace_call
 from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import all_modules, own_class, structure, submodules
+from kernelwright.runtime.models.unpacked import Unpacking
 from kernelwright.runtime.server import KernelServer
 
 _MOST_KEYS = 256
@@ -79,6 +80,11 @@ class Installation:
     _trials: dict[Key, StepTrial] = field(default_factory=dict)
     """Of kinds of calls whose kernels are being timed in place."""
     _verdicts: dict[tuple[Key, Arm], Arm] = field(default_factory=dict)
+
+    @cached_property
+    def unpacking(self) -> Unpacking | None:
+        """What quantized layers ask in prefill."""
+        return Unpacking(self.server) if self.server.unpacks_weights else None
 
     @property
     def _has_anything(self) -> bool:

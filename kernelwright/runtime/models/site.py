@@ -17,6 +17,7 @@ from kernelwright.runtime.models.recurrent import snapshot
 from kernelwright.runtime.models.rotary import StaleError
 from kernelwright.runtime.models.straight_line import Run
 from kernelwright.runtime.models.tree import SITE, own_class
+from kernelwright.runtime.models.unpacked import Unpacking, unpacking_call
 
 METHODS = ("__call__", "as_linear")
 """What models call of a module: itself, and an embedding as the last projection."""
@@ -30,6 +31,10 @@ class Owner(Protocol):
 
     epoch: int
     """Grows whenever something of the model's structure changes."""
+
+    @property
+    def unpacking(self) -> Unpacking | None:
+        """What quantized layers ask in prefill; None where they run as they are."""
 
     def enter(
         self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -137,6 +142,14 @@ def own_method(module: Module, method: str) -> Callable[..., object]:
     return cast("Callable[..., object]", getattr(own_class(module), method))
 
 
+def _installed_method(module: Module, method: str) -> Callable[..., object]:
+    """Return what a module runs that no route answers."""
+    unpacking = unpacking_call(own_class(module)) if method == "__call__" else None
+    if unpacking is not None:
+        return lambda *args, **kwargs: unpacking(module, *args, **kwargs)
+    return lambda *args, **kwargs: own_method(module, method)(module, *args, **kwargs)
+
+
 def site_of(module: Module) -> Site | None:
     """Return what is installed in a module."""
     return vars(module).get(SITE)
@@ -209,6 +222,9 @@ def _watched_class(kind: type[Module]) -> type[Module]:
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
     }
+    unpacking = unpacking_call(kind)
+    if unpacking is not None:
+        body["__call__"] = unpacking
     return heir(kind, body)
 
 
@@ -267,9 +283,9 @@ def answer(
         except StaleError:
             site.owner.epoch += 1
     if not site.owner.is_looking():
-        return own_method(module, method)(module, *args, **kwargs)
+        return _installed_method(module, method)(*args, **kwargs)
     before, named = snapshot(args, kwargs)
-    made = own_method(module, method)(module, *args, **kwargs)
+    made = _installed_method(module, method)(*args, **kwargs)
     site.owner.saw(SeenCall(module, method, before, named, made))
     return made
 

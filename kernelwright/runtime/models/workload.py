@@ -80,6 +80,7 @@ class _Collecting(KernelServer):
     """Takes every region for served, by MLX itself, so that whole layers are seen."""
 
     has_champions = True
+    unpacks_weights = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,0 +1,210 @@
+"""Quantized layers in prefill: with packed weights, or unpacked ones where that is faster here.
+
+MLX's CUDA backend (0.32.4) takes two to three times as long for a 4-bit product of 512 rows as for
+unpacking the weights and multiplying floats. Other backends do not, so each machine tries it.
+"""
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx.nn.layers.quantized import QuantizedLinear
+
+from kernelwright.digest import digest
+from kernelwright.errors import KernelwrightError
+from kernelwright.runtime.derivative import have_values
+from kernelwright.runtime.server import KernelServer
+from kernelwright.store import MachineTrial
+
+LEAST_SIZE = 1 << 17
+"""Elements of an input below which nothing is asked: a decode step's host time counts."""
+LEAST_ROWS, LEAST_WEIGHTS = 128, 1 << 20
+"""Below them unpacking is most of the time; 64 rows lose by half on an H200."""
+_MOST_BYTES = 1 << 30
+"""Of unpacked weights, which take memory while the product runs."""
+_SECONDS = 0.1
+_LEAST_SPEEDUP = 1.05
+_MOST_ERROR = 1.05
+_COMPARED = 64
+"""Rows and columns whose error is compared."""
+_CANDIDATE = digest("mx.dequantize and a product")
+
+
+class Packed(NamedTuple):
+    """Weights as a quantized layer keeps them."""
+
+    weight: mx.array
+    scales: mx.array
+    biases: mx.array
+    group_size: int
+    bits: int
+
+    def times(self, x: mx.array) -> mx.array:
+        """Multiply as MLX does by packed weights."""
+        return mx.quantized_matmul(
+            x, *self[:3], transpose=True, group_size=self.group_size, bits=self.bits
+        )
+
+    def unpacked_times(self, x: mx.array) -> mx.array:
+        """Multiply by the weights, rounded to the input's dtype as MLX unpacks them."""
+        return x @ mx.dequantize(*self[:3], group_size=self.group_size, bits=self.bits).T
+
+
+Key = tuple[object, ...]
+
+
+class Unpacking:
+    """Knows for which products of many rows unpacked weights are faster on this machine."""
+
+    def __init__(self, server: KernelServer) -> None:
+        """Try nothing yet; the server's store remembers what was tried before."""
+        self._server = server
+        self._known: dict[Key, bool] = {}
+        self._lock = threading.Lock()
+
+    def product(self, x: mx.array, packed: Packed) -> mx.array | None:
+        """Return a product of unpacked weights; None where packed ones are to be used.
+
+        The first call of a kind compares both in a tenth of a second. Rows count by powers of two.
+        """
+        columns = x.shape[-1]
+        rows = x.size // columns
+        size = packed.weight.shape[0] * columns
+        if not self._server.measures_time or rows < LEAST_ROWS or size < LEAST_WEIGHTS:
+            return None
+        if size * x.dtype.size > _MOST_BYTES or x.dtype != packed.scales.dtype:
+            return None
+        bucket = 1 << (rows.bit_length() - 1)
+        key = (bucket, packed.weight.shape, columns, str(x.dtype), *packed[3:])
+        known = self._known.get(key)
+        if known is None:
+            known = self._decided(key, x, packed, bucket)
+        return packed.unpacked_times(x) if known else None
+
+    def _decided(self, key: Key, x: mx.array, packed: Packed, bucket: int) -> bool:
+        if not self._lock.acquire(blocking=False):
+            # Another thread compares; this call is MLX's.
+            return False
+        try:
+            task_id = digest("quantized product", *map(str, key))
+            trial = self._server.machine_trial(task_id, _CANDIDATE)
+            if trial is None:
+                if not have_values([x]):
+                    return False
+                rows = mx.contiguous(x.reshape(-1, x.shape[-1])[:bucket])
+                trial = self._tried(task_id, rows, packed)
+            self._known[key] = trial.is_kept
+            return trial.is_kept
+        finally:
+            self._lock.release()
+
+    def _tried(self, task_id: str, x: mx.array, packed: Packed) -> MachineTrial:
+        info = self._server.device.info  # type: ignore[union-attr]
+        error, others = errors(x, packed)
+        is_exact = error <= _MOST_ERROR * others
+        times: tuple[float | None, float | None] = (None, None)
+        reason = "its error is larger than that of packed weights"
+        is_kept = False
+        if is_exact:
+            unpacked_us, packed_us = compared_us(x, packed)
+            times = unpacked_us, packed_us
+            is_kept = packed_us >= _LEAST_SPEEDUP * unpacked_us
+            reason = f"{unpacked_us:.1f} us unpacked, {packed_us:.1f} us packed"
+        trial = MachineTrial(
+            task_id=task_id,
+            candidate_id=_CANDIDATE,
+            device=info.name,
+            chip=info.chip,
+            runtime=info.runtime,
+            is_kept=is_kept,
+            kernel_us=times[0],
+            mlx_us=times[1],
+            reason=reason,
+        )
+        self._server.remember(trial)
+        return trial
+
+
+def errors(x: mx.array, packed: Packed) -> tuple[float, float]:
+    """Return the errors of unpacked and packed weights against float32, on a part of them."""
+    part = packed._replace(
+        weight=packed.weight[:_COMPARED],
+        scales=packed.scales[:_COMPARED],
+        biases=packed.biases[:_COMPARED],
+    )
+    exact = part._replace(
+        scales=part.scales.astype(mx.float32), biases=part.biases.astype(mx.float32)
+    )
+    right = exact.unpacked_times(x[:_COMPARED].astype(mx.float32))
+
+    def error(made: mx.array) -> float:
+        # All rows are computed: MLX takes other kernels for few.
+        off = made[:_COMPARED].astype(mx.float32) - right
+        return float(str(mx.sqrt(mx.mean(mx.square(off))).item()))
+
+    return error(part.unpacked_times(x)), error(part.times(x))
+
+
+def compared_us(x: mx.array, packed: Packed) -> tuple[float, float]:
+    """Time a product with unpacked and with packed weights in turns; return the medians."""
+    ways = (packed.unpacked_times, packed.times)
+    taken: tuple[list[float], list[float]] = ([], [])
+    for way in ways:
+        mx.eval(way(x))
+    count = max(1, min(16, int(_SECONDS / 10 / _timed_s(ways[1], x, 1))))
+    ending_s = time.perf_counter() + _SECONDS
+    while len(taken[0]) < 3 or time.perf_counter() < ending_s:
+        for way, found in zip(ways, taken, strict=True):
+            found.append(_timed_s(way, x, count) / count * 1e6)
+    return statistics.median(taken[0]), statistics.median(taken[1])
+
+
+def _timed_s(way: Callable[[mx.array], mx.array], x: mx.array, count: int) -> float:
+    """Time runs one behind the other: each waits for a value of the one before."""
+    mx.synchronize()
+    begun_s = time.perf_counter()
+    given = x
+    for _ in range(count):
+        made = way(given)
+        given = x + 0 * made.reshape(-1)[0]
+    mx.eval(made)
+    return time.perf_counter() - begun_s
+
+
+def unpacking_call(kind: type[Module]) -> Callable[..., mx.array] | None:
+    """Return what calls of a quantized linear layer run once it is watched; None for others."""
+    own = cast("Callable[[Module, mx.array], mx.array]", QuantizedLinear.__call__)
+    if not issubclass(kind, QuantizedLinear) or kind.__call__ is not own:
+        return None
+
+    def call(self: QuantizedLinear, x: mx.array) -> mx.array:
+        if x.size < LEAST_SIZE or self.mode != "affine":
+            return own(self, x)
+        return unpacked(self, x)
+
+    return call
+
+
+def unpacked(layer: QuantizedLinear, x: mx.array) -> mx.array:
+    """Answer a call of a watched layer with many rows."""
+    from kernelwright.runtime.models.site import site_of
+
+    site = site_of(layer)
+    unpacking: Unpacking | None = site.owner.unpacking if site is not None else None
+    made = None
+    if unpacking is not None:
+        packed = Packed(
+            layer["weight"], layer["scales"], layer["biases"], layer.group_size, layer.bits
+        )
+        try:
+            made = unpacking.product(x, packed)
+        except (KernelwrightError, RuntimeError, ValueError):
+            # What MLX cannot unpack here it may still multiply by.
+            made = None
+    if made is None:
+        return cast("mx.array", QuantizedLinear.__call__(layer, x))  # type: ignore[no-untyped-call]
+    return made + layer["bias"] if "bias" in layer else made
