@@ -155,9 +155,13 @@ def _affine(reader: Reader, value: ValueId, left: int = _MOST_STEPS) -> _Affine 
         return _Affine(0.0, 1.0, node.op, reader.base(node.inputs[0]))
     if node.op not in ("add", "subtract", "multiply", "divide", "negative"):
         return None
-    read = [_affine(reader, v, left - 1) for v in node.inputs]
-    known = [one for one in read if one is not None]
-    return _combined(node.op, known) if len(known) == len(read) else None
+    known: list[_Affine] = []
+    for operand in node.inputs:
+        read = _affine(reader, operand, left - 1)
+        if read is None:
+            return None
+        known.append(read)
+    return _combined(node.op, known)
 
 
 def _combined(op: str, read: list[_Affine]) -> _Affine | None:
