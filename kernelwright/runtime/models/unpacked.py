@@ -51,7 +51,13 @@ class Packed(NamedTuple):
 
     def unpacked_times(self, x: mx.array) -> mx.array:
         """Multiply by the weights, rounded to the input's dtype as MLX unpacks them."""
-        return x @ mx.dequantize(*self[:3], group_size=self.group_size, bits=self.bits).T
+        # Waiting for the input, a layer's weights are not unpacked before their turn; MLX (0.32.4)
+        # cannot map `mx.depends`.
+        scales = mx.where(x.reshape(-1)[0] == 0, self.scales, self.scales)
+        made = mx.dequantize(
+            self.weight, scales, self.biases, group_size=self.group_size, bits=self.bits
+        )
+        return x @ made.T
 
 
 Key = tuple[object, ...]

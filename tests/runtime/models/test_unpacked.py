@@ -130,3 +130,28 @@ def test_unpacked_weights_are_no_less_exact(dtype: mx.Dtype) -> None:
     x = mx.random.normal((128, 256), key=mx.random.key(3)).astype(dtype)
     ours, packed = errors(x, Packed(*mx.quantize(w, 64, 4), 64, 4))
     assert ours <= packed
+
+
+def test_weights_are_not_unpacked_before_their_turn() -> None:
+    layers = 24
+    w = [mx.random.normal((512, 512), key=mx.random.key(i)) for i in range(layers)]
+    packed = [Packed(*mx.quantize(each, 64, 4), 64, 4) for each in w]
+    x = mx.random.normal((128, 512), key=mx.random.key(3))
+    mx.eval(packed, x)
+    nbytes = sum(each.nbytes for each in w)
+    del w
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    for each in packed:
+        x = each.unpacked_times(x) * 0.01
+    mx.eval(x)
+    assert mx.get_peak_memory() - before < nbytes / 2
+
+
+def test_unpacked_weights_differentiate_and_map_as_packed_ones() -> None:
+    packed = Packed(*mx.quantize(mx.random.normal((64, 64), key=mx.random.key(0)), 64, 4), 64, 4)
+    x = mx.random.normal((2, 8, 64), key=mx.random.key(1))
+    found = mx.grad(lambda x: packed.unpacked_times(x).sum())(x)
+    assert mx.allclose(found, mx.grad(lambda x: packed.times(x).sum())(x), atol=1e-4)
+    assert mx.allclose(mx.vmap(lambda x: packed.unpacked_times(x))(x), packed.times(x), atol=1e-4)
