@@ -191,7 +191,9 @@ class KernelServer:
                 rows.append(_row(task, champion))
         left_over = {r: t for r, t in tasks.items() if r not in programs}
         offers = self._offers(left_over, programs)
-        offers += self._unpackings(left_over, programs)
+        if programs or offers or not self.weighs_steps:
+            # Layers that no kernel answers unpack their weights themselves.
+            offers += self._unpackings(left_over, programs)
         if not programs and offers:
             return replace(
                 _nothing(graph, "kernels from elsewhere are not tried yet"), offers=offers
