@@ -145,6 +145,7 @@ class Fault(Exception):  # noqa: N818 - a fault is retried; only what is left of
         *,
         retry_after_s: float | None = None,
         usage: Usage | None = None,
+        is_bill: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -152,6 +153,8 @@ class Fault(Exception):  # noqa: N818 - a fault is retried; only what is left of
         self.retry_after_s = retry_after_s
         self.usage = usage
         """What the server had reported before it failed."""
+        self.is_bill = is_bill
+        """True when the usage is of the whole request, so that nothing is charged beyond it."""
 
     @property
     def is_retryable(self) -> bool:

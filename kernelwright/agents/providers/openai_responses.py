@@ -278,11 +278,15 @@ def _calls(output: list[ResponseOutputItem], turn: int) -> tuple[ToolCall, ...]:
 def _fault_of(response: Response) -> Fault:
     message = response.error.message if response.error else "the response failed"
     code = response.error.code if response.error else ""
+    usage = _usage(response.usage)
+    # The response is over: what it reports is its bill.
+    is_bill = usage.total_tokens > 0
     if code == "rate_limit_exceeded":
-        return Fault(FaultKind.BUSY, message, usage=_usage(response.usage))
+        return Fault(FaultKind.BUSY, message, usage=usage, is_bill=is_bill)
     kind = kind_of_status(400, f"{code}: {message}")
     is_known = kind in (FaultKind.CONTEXT_OVERFLOW, FaultKind.REFUSED_PROMPT)
-    return Fault(kind if is_known else FaultKind.DROPPED, message)
+    kind = kind if is_known else FaultKind.DROPPED
+    return Fault(kind, message, usage=usage if is_bill else None, is_bill=is_bill)
 
 
 def _stop(response: Response, refusal: str) -> Stop:

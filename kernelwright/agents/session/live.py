@@ -317,8 +317,8 @@ class LiveExchange:
 
     def _failed(self, call: Call, fault: Fault) -> Outcome:
         told = f"{fault.kind}: {fault.message}"
-        if fault.kind is FaultKind.EMPTY and fault.usage is not None:
-            # The reply came whole, and so did its bill.
+        is_whole = fault.is_bill or fault.kind is FaultKind.EMPTY
+        if is_whole and fault.usage is not None:
             return Outcome(fault=told, usage=fault.usage, cost=self._cost(fault.usage))
         # Whatever ended a reply that had begun, overload too: the prompt was read by then.
         is_billed = fault.may_be_billed or fault.usage is not None

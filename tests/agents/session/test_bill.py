@@ -1,5 +1,6 @@
 """What is booked for a call is what the provider's own rules make of its usage."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from kernelwright.agents.providers.price import PRICES_VARIABLE
 from kernelwright.agents.session import AsyncBridge
 from kernelwright.errors import BudgetError
 from tests.agents.loopback.partner import PURPOSE, Partner, Verse, prompt
-from tests.agents.loopback.server import LoopbackServer, Misbehaviour
+from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Raw
 from tests.agents.loopback.wire import Said
 
 VERSE = '{"line": "Waves.", "times": 2}'
@@ -155,6 +156,32 @@ def test_a_reply_that_had_begun_counts_at_its_worst_whatever_ended_it(wire: str)
     broken, whole = partner.ledger.calls()
     assert not broken.has_reply
     assert broken.cost == broken.call.worst
+    assert partner.budget.spent() == broken.cost + whole.cost
+
+
+@pytest.mark.parametrize("code", ["server_error", "rate_limit_exceeded"])
+def test_a_response_that_failed_is_booked_at_the_usage_that_it_reports(code: str) -> None:
+    event = {
+        "type": "response.failed",
+        "sequence_number": 1,
+        "response": {
+            "id": "r",
+            "object": "response",
+            "status": "failed",
+            "output": [],
+            "usage": {"input_tokens": 1000, "output_tokens": 70, "total_tokens": 1070},
+            "error": {"code": code, "message": "No luck"},
+        },
+    }
+    body = f"event: response.failed\ndata: {json.dumps(event)}\n\n".encode()
+    script = iter((Raw(200, "text/event-stream", body), Said(VERSE)))
+    with LoopbackServer(lambda _: next(script)) as server:
+        partner = Partner(server, "openai-responses", caps=Caps(dollars=9.0))
+        partner.ask()
+    broken, whole = partner.ledger.calls()
+    assert not broken.has_reply
+    assert broken.cost.tokens == 1070
+    assert broken.cost.dollars == pytest.approx((1000 * GPT["input"] + 70 * GPT["output"]) / 1e6)
     assert partner.budget.spent() == broken.cost + whole.cost
 
 
