@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kernelwright.agents.message import Acceptance, Shape, ToolCall, whole_characters
+from kernelwright.agents.session.pythonic_call import pythonic_calls
 from kernelwright.validation import reason_of
 
 _FENCE = re.compile(r"```[\w.+-]*[ \t]*\r?\n(.*?)(?:\r?\n[ \t]*```|\Z)", re.DOTALL)
@@ -121,7 +122,7 @@ def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
     They may be in the form that was asked for, `{"tool": …, "arguments": …}`, or in those that
     models are trained on and their servers ought to have read: `name` with `arguments` or
     `parameters`, in `function` or in a list, too; the name before the JSON of its arguments, or
-    before a tag for each of them. What is written twice is one call.
+    before a tag for each of them; a list of calls in Python. What is written twice is one call.
     """
     found = [call for calls in _calls_by_piece(text).values() for call in calls]
     return tuple(
@@ -142,7 +143,8 @@ def _calls_by_piece(text: str) -> dict[str, list[tuple[str, str]]]:
     """Return names and arguments by the piece of the text that they stand in."""
     # The whole text, its fences and its objects are cuts of the same calls.
     found = [{piece: _calls_in_piece(piece) for piece in pieces} for pieces in _cuts(text)]
-    found.append(dict(_marked_calls(_without_thoughts(text))))
+    said = _without_thoughts(text)
+    found += [dict(_marked_calls(said)), dict(pythonic_calls(said))]
     return max(found, key=lambda calls: sum(map(len, calls.values())))
 
 

@@ -117,6 +117,9 @@ def test_a_model_without_a_systems_role_reads_it_in_the_first_message(judge: Sha
         assert request.messages[0][1].startswith(refused.system)
 
 
+PYTHONIC = ", ".join(f"{name}={value!r}" for name, value in ARGUMENTS.items())
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -134,6 +137,9 @@ def test_a_model_without_a_systems_role_reads_it_in_the_first_message(judge: Sha
         f"{DEEPSEEK}function<\uff5ctool\u2581sep\uff5c>show\n```json\n{WRITTEN}\n```",
         f"<tool_call>\n<function=show>\n{PARAMETERS}</function>\n</tool_call>",
         f"<tool_call>show\n{KEYS}</tool_call>",
+        f"[show({PYTHONIC})]",
+        f"I look.\n<|python_start|>[show({PYTHONIC})]<|python_end|>",
+        f"```python\n[show(\n    {PYTHONIC},\n)]\n```",
     ],
 )
 def test_calls_are_read_in_every_form_that_models_are_trained_on(text: str) -> None:
@@ -155,13 +161,25 @@ def written(name: str, line: int) -> str:
         f"Look at {written('show', 1)}.\n```json\n{written('mend', 2)}\n```",
         f"{written('show', 1)}\n{written('mend', 2)}\n{written('show', 1)}",
         json.dumps({"tool_calls": [{"function": CALL}, {"function": {**CALL, "name": "mend"}}]}),
+        f"[show({PYTHONIC}), mend()]",
     ],
-    ids=["fences", "lines", "list", "prose and fence", "twice", "as servers send them"],
+    ids=["fences", "lines", "list", "prose and fence", "twice", "as servers send them", "Python"],
 )
 def test_every_call_that_is_written_in_one_reply_is_read_in_order(text: str) -> None:
     calls = tool_calls_in(text)
     assert [call.name for call in calls] == ["show", "mend"]
     assert len({call.id for call in calls}) == 2
+
+
+def test_a_program_in_a_pythonic_call_is_read_as_the_model_wrote_it() -> None:
+    text = """Now:\n[check(program='a["x"] = [1];\n b = "\\d\\n";', quick=true, of=[None, null])]"""
+    (call,) = tool_calls_in(text)
+    assert json.loads(call.arguments) == {
+        "program": 'a["x"] = [1];\n b = "\\d\n";',
+        "quick": True,
+        "of": [None, None],
+    }
+    assert without_calls(text) == "Now:"
 
 
 def test_what_stands_around_a_call_by_its_name_is_kept() -> None:
@@ -181,6 +199,9 @@ def test_what_stands_around_a_call_by_its_name_is_kept() -> None:
         "<function=show>" * 50_000,
         "<function=show>{" * 5_000,
         "Read `to=functions.show` first, then x { y }.",
+        "The kernel reads x[index(row=1)], not\n[index(row)] or [row + 1].",
+        "[show(" * 50_000,
+        "[show(a='" + "\n[show(a='" * 20_000,
     ],
 )
 def test_what_is_no_call_is_none(text: str) -> None:
