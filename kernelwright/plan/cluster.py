@@ -6,6 +6,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.metal.family.classify import Pattern, classify, is_index_arithmetic
+from kernelwright.metal.family.component import row_parts
 from kernelwright.metal.family.contraction import CONTRACTIONS
 from kernelwright.metal.family.depthwise_conv import is_window
 from kernelwright.metal.family.matvec import PRODUCTS
@@ -120,7 +121,8 @@ class Judge:
 
 def _has_family(graph: Graph) -> bool:
     """Say whether a kernel family computes a graph, and repeats and writes little enough."""
-    if repeated_operations(graph) > MOST_REPEATED:
+    parts = [part.bare() for part in row_parts(graph)] or [graph]
+    if max(map(repeated_operations, parts)) > MOST_REPEATED:
         return False
     pattern = classify(graph).pattern
     is_served = pattern is not Pattern.NONE

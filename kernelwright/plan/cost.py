@@ -7,6 +7,7 @@ from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.metal.family.classify import Pattern, classify
+from kernelwright.metal.family.component import row_parts
 from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.plan.mlx.attention import is_worth_tiling, unseen_flops
 from kernelwright.plan.traffic import (
@@ -115,9 +116,11 @@ def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:
 def penalty_us(region: Region, fused: Traffic, profile: Profile) -> float:
     """Estimate the time that recomputation and low occupancy cost a fused region."""
     extracted = region.bare()
-    strain = max(live_values(extracted) / profile.registers_per_thread - 1.0, 0.0)
-    strain += max(threadgroup_bytes(extracted) / profile.threadgroup_bytes - 0.5, 0.0)
-    recomputed_us = recomputed_flops(extracted) / profile.flops_per_us
+    # Parts side by side have threads of their own.
+    parts = [part.bare() for part in row_parts(extracted)] or [extracted]
+    strain = max(max(map(live_values, parts)) / profile.registers_per_thread - 1.0, 0.0)
+    strain += max(sum(map(threadgroup_bytes, parts)) / profile.threadgroup_bytes - 0.5, 0.0)
+    recomputed_us = sum(map(recomputed_flops, parts)) / profile.flops_per_us
     reread_us = reread_bytes(extracted) / (_CACHE_SPEED * profile.bytes_per_us)
     return recomputed_us + reread_us + time_us(fused, profile) * strain
 

@@ -8,7 +8,9 @@ from kernelwright.ir.analysis.row_independence import row_independence
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
+from kernelwright.ir.region import Region
 from kernelwright.metal.family import matvec, top_k
+from kernelwright.metal.family.component import row_parts
 from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.family.contraction import DENSE, trouble_with_attention, trouble_with_dense
 from kernelwright.metal.family.depthwise_conv import is_window, trouble_with_windows
@@ -73,6 +75,10 @@ _FUSED_INDEXING = frozenset(
     {"arange", "concatenate", "dequantize", "gather", "gather_axis", "pad", "slice_update"}
 )
 """Indexing ops that are arithmetic where they are read: they need no kernel of their own."""
+_LANES = 32
+"""Of a simdgroup, each of which has as many elements of a row as the others."""
+_LONGEST_SIDE_BY_SIDE = 4096
+"""Elements of a row up to which a threadgroup or less takes it; our choice."""
 UPDATES = frozenset({"slice_update", "scatter_axis"})
 
 
@@ -139,7 +145,9 @@ def _classified(graph: Graph) -> Family:
     if not reductions:
         return _elementwise(graph)
     family = _rowwise(graph, reductions)
-    return family if family.pattern is not Pattern.NONE else _plane(graph) or family
+    if family.pattern is not Pattern.NONE:
+        return family
+    return _plane(graph) or _side_by_side(graph) or family
 
 
 def _attention(graph: Graph) -> Family:
@@ -273,6 +281,29 @@ def _rowwise(graph: Graph, reductions: list[Node]) -> Family:
         if type_.size not in (rows, rows * length):
             return Family(Pattern.NONE, reason=f"the output {type_} is neither rows nor elements")
     return Family(Pattern.ROWWISE, shape, axes)
+
+
+def _side_by_side(graph: Graph) -> Family | None:
+    """Return the family of parts with rows of one length, which lanes take along memory.
+
+    Its shape is that of all rows. Other rows may be split or held in tiles, each part in its way.
+    """
+    parts = row_parts(graph)
+    families = [_classified(part.bare()) for part in parts]
+    lengths = {family.row_length for family in families}
+    if len(lengths) != 1 or any(family.pattern is not Pattern.ROWWISE for family in families):
+        return None
+    is_along = all(family.axes[-1] == len(family.shape) - 1 for family in families)
+    is_along = is_along and not any(_moves_last_axis(part) for part in parts)
+    (length,) = lengths
+    if not is_along or length % _LANES or length > _LONGEST_SIDE_BY_SIDE:
+        return None
+    return Family(Pattern.ROWWISE, (sum(family.row_count for family in families), length), (1,))
+
+
+def _moves_last_axis(part: Region) -> bool:
+    calls = [Call.of(part.graph, node) for node in part.nodes if node.op == "transpose"]
+    return any(call.integers("axes")[-1] != len(call.inputs[0].shape) - 1 for call in calls)
 
 
 def _plane(graph: Graph) -> Family | None:

@@ -9,6 +9,7 @@ from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.ops import Call, Kind, Op, op_named
 from kernelwright.ir.ops.elementwise import TRANSCENDENTAL_FLOPS
 from kernelwright.metal.family.classify import classify
+from kernelwright.metal.family.component import row_parts
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class Work:
             passes=len(walks),
             floats=(_floats(graph, kept), sum(_floats(graph, walk) for walk in walks)),
             specials=(_specials(graph, kept), sum(_specials(graph, walk) for walk in walks)),
-            reductions=sum(_reductions(node.op) for node in graph.nodes),
+            # Each thread is of one part only.
+            reductions=sum(_reductions(node.op) for node in graph.nodes)
+            // max(len(row_parts(graph)), 1),
             is_strided=bool(family.axes) and family.axes[-1] != len(family.shape) - 1,
         )
 

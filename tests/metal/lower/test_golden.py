@@ -113,6 +113,18 @@ def head_norm_rope(x: mx.array, weight: mx.array) -> mx.array:
     return mx.fast.rope(heads, 128, traditional=False, base=10000.0, scale=1.0, offset=0)
 
 
+def query_and_key_norm_rope(
+    q: mx.array, k: mx.array, query_weight: mx.array, key_weight: mx.array, offset: mx.array
+) -> tuple[mx.array, mx.array]:
+    queries = mx.fast.rms_norm(q, query_weight, 1e-6).transpose(0, 2, 1, 3)
+    keys = mx.fast.rms_norm(k, key_weight, 1e-6).transpose(0, 2, 1, 3)
+
+    def turn(x: mx.array) -> mx.array:
+        return mx.fast.rope(x, 128, traditional=False, base=10000.0, scale=1.0, offset=offset)
+
+    return turn(queries), turn(keys)
+
+
 def turned_heads(qkv: mx.array, cos: mx.array) -> tuple[mx.array, mx.array]:
     heads = qkv.reshape(qkv.shape[0], 6, 64).transpose(1, 0, 2)
 
@@ -304,6 +316,17 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         head_norm_rope,
         (mx.zeros((1, 16, 8, 128), mx.float16), mx.zeros((128,), mx.float16)),
         "rowwise(lanes=32, rows=4, vector=2, cached=1)",
+    ),
+    "query_and_key_norm_rope": (
+        query_and_key_norm_rope,
+        (
+            mx.zeros((1, 1, 16, 128), mx.float16),
+            mx.zeros((1, 1, 8, 128), mx.float16),
+            mx.zeros((128,), mx.float16),
+            mx.ones((128,), mx.float16),
+            mx.array(0),
+        ),
+        "rowwise(lanes=16, rows=8, vector=4, cached=1)",
     ),
     "turned_heads": (
         turned_heads,

@@ -10,6 +10,7 @@ import pytest
 from kernelwright.ir import Graph, TensorType, canonicalize, capture, interpret, reference
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.executable import Array
+from kernelwright.metal.family.component import row_parts
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 
@@ -100,11 +101,50 @@ def _broadcastable(choose: random.Random, shape: tuple[int, ...]) -> tuple[int, 
     return shape
 
 
+def build_parts(choose: random.Random) -> Graph:
+    """Return a random graph that does the same to several numbers of rows, with a shared table."""
+    length = choose.choice([32, 64, 128, 256])
+    counts = choose.sample([(1,), (2,), (3, 1), (8,), (2, 8), (24,)], choose.randint(2, 3))
+    dtype = choose.choice([mx.float32, mx.float16, mx.bfloat16])
+    inputs = [mx.zeros(shape, dtype) for count in counts for shape in ((*count, length), (length,))]
+    steps = [("rows", choose.random())] + [
+        (choose.choice(["rows", "unary", "binary"]), choose.random()) for _ in range(3)
+    ]
+    sums = choose.random() < 0.5
+
+    def function(offset: mx.array, *arrays: mx.array) -> list[mx.array]:
+        table = mx.cos(mx.arange(length) * 0.1 + offset).astype(dtype)
+        made = []
+        for x, weight in zip(arrays[::2], arrays[1::2], strict=True):
+            value = x * weight
+            for kind, drawn in steps:
+                if kind == "binary":
+                    value = BINARY[int(drawn * len(BINARY))](value, table)
+                else:
+                    ops = ROWS if kind == "rows" else UNARY
+                    value = ops[int(drawn * len(ops))](value)
+            made.append(mx.sum(value, -1) if sums else value * table)
+        return made
+
+    return canonicalize(capture(function, mx.array(0), *inputs))
+
+
 @pytest.mark.parametrize("seed", range(14))
 @pytest.mark.parametrize("rowwise", [False, True], ids=["elementwise", "rowwise"])
 def test_every_schedule_computes_the_graph(seed: int, rowwise: bool, run: Run, draw: Draw) -> None:
     choose = random.Random(seed)
-    graph = build(choose, rowwise=rowwise)
+    _check(build(choose, rowwise=rowwise), seed, choose, run, draw)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_schedule_computes_parts_side_by_side(seed: int, run: Run, draw: Draw) -> None:
+    choose = random.Random(seed)
+    graph = build_parts(choose)
+    assert len(row_parts(graph)) > 1
+    _check(graph, seed, choose, run, draw)
+
+
+def _check(graph: Graph, seed: int, choose: random.Random, run: Run, draw: Draw) -> None:
     arrays = [draw(t, seed + i) for i, t in enumerate(graph.input_types)]
     expected = reference(graph, arrays)
     eager = interpret(graph, *map(_to_mlx, arrays))

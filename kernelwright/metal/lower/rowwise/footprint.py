@@ -1,6 +1,7 @@
 """What kernels that reduce rows or columns take on chip."""
 
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.family.component import row_parts
 from kernelwright.metal.kernel_ir.expression import ReduceExpr, Reducer, Store, walk
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.lower.resource import WORKING_REGISTERS, Footprint
@@ -11,6 +12,10 @@ from kernelwright.metal.schedule import ColumnSplit, Columnwise, Rowwise, Split,
 
 def rowwise_footprint(graph: Graph, schedule: Rowwise) -> Footprint:
     """Estimate what a kernel whose lanes share rows takes on chip."""
+    if parts := row_parts(graph):
+        found = [rowwise_footprint(part.bare(), schedule) for part in parts]
+        shared = sum(footprint.threadgroup_bytes for footprint in found)
+        return Footprint(max(footprint.registers for footprint in found), shared)
     return row_footprint(_stores(graph), schedule)
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.region import Region
 from kernelwright.metal.kernel import Dimensions, Kernel
 from kernelwright.metal.kernel_ir.expression import Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.writer import Writer
+from kernelwright.metal.lower.program.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.rowwise.body import Rows
 from kernelwright.metal.lower.rowwise.column_runs import place_in_runs, write_column_runs
@@ -24,6 +27,30 @@ def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise | Column
     rows = row_count(graph)
     stores = row_stores(graph, signature, rows, result_place(rows, schedule))
     return row_kernel(kernel_name(graph), stores, rows, signature, schedule)
+
+
+def lower_row_parts(
+    graph: Graph, parts: Sequence[Region], signature: Signature, schedule: Rowwise
+) -> Kernel:
+    """Write one kernel for parts with rows of their own, those of one part behind those before.
+
+    Raises:
+        UnsupportedError: a part is no row-wise computation, or a simdgroup has rows of two.
+    """
+    if not is_apart(parts, schedule):
+        raise UnsupportedError("a simdgroup would have rows of two parts; use lanes=32.")
+    kernels = [
+        lower_rowwise(part.bare(), part_signature(signature, part), schedule) for part in parts
+    ]
+    axis = 0 if schedule.lanes == 1 else 1
+    place = f"thread_position_in_grid.{'xy'[axis]}"
+    return side_by_side(graph, kernels, axis=axis, attribute=place)
+
+
+def is_apart(parts: Sequence[Region], schedule: Rowwise) -> bool:
+    """Say whether lanes that share a row take the same branch as all of their simdgroup."""
+    counts = [row_count(part.bare()) for part in parts[:-1]]
+    return schedule.lanes == 1 or all(n * schedule.lanes % 32 == 0 for n in counts)
 
 
 def result_place(rows: int, schedule: Rowwise | Columnwise) -> Index:

@@ -1,12 +1,14 @@
 """Which schedules rows have on a device, the best guess first."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
+from kernelwright.ir.region import Region
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family.component import longest_part, row_parts
 from kernelwright.metal.kernel_ir.expression import Store
 from kernelwright.metal.lower.emit.accumulator import is_compensated, joins_in_part, online_pairs
 from kernelwright.metal.lower.emit.width import legal_widths, preferred_width
@@ -26,6 +28,7 @@ from kernelwright.metal.lower.rowwise.column_space import (
     runs_of_results,
 )
 from kernelwright.metal.lower.rowwise.footprint import row_footprint
+from kernelwright.metal.lower.rowwise.kernel import is_apart
 from kernelwright.metal.lower.rowwise.passes import Loop, loops
 from kernelwright.metal.lower.rowwise.split_space import FEW_ROWS, split_schedules
 from kernelwright.metal.lower.rowwise.stores import is_strided, row_count, row_stores
@@ -48,6 +51,8 @@ def rowwise_schedules(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
 
     Rows of one graph may be read by lanes, columns, tiles or stages, or be written out.
     """
+    if parts := row_parts(graph):
+        return iter(_of_all_parts(parts, device))
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
     sequence = loops(stores, online=False)
     columns = max(loop.axis.extent for loop in sequence)
@@ -81,6 +86,23 @@ def rowwise_schedules(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     order = (splits, staged, columnwise) if is_few else (columnwise, splits, staged)
     kept = kept_column_schedules(graph, stores, columns, found, device)
     return iter([*spelled, *kept, *order[0], *order[1], *order[2], *found])
+
+
+def _of_all_parts(parts: Sequence[Region], device: DeviceInfo) -> list[Rowwise]:
+    """Return the schedules of the longest part that serve all, in its order.
+
+    Those come first whose threadgroups have rows of one part alone.
+    """
+    spaces = [list(rowwise_schedules(part.bare(), device)) for part in parts]
+    rows = [row_count(part.bare()) for part in parts]
+    shared = [
+        schedule
+        for schedule in spaces[longest_part(parts)]
+        if isinstance(schedule, Rowwise)
+        and all(schedule in space for space in spaces)
+        and is_apart(parts, schedule)
+    ]
+    return sorted(shared, key=lambda schedule: any(n % schedule.rows for n in rows[:-1]))
 
 
 def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:

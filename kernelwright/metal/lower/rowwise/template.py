@@ -1,15 +1,18 @@
 """Rows that are reduced and mapped: by lanes, columns, chunks or tiles."""
 
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.kernel import Program
+from kernelwright.metal.family.component import row_parts
+from kernelwright.metal.kernel import Kernel, Program
 from kernelwright.metal.lower.program.open_program import open_program
 from kernelwright.metal.lower.program.opening import fixed_program
+from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.lower.rowwise.footprint import (
     columnwise_footprint,
     part_footprint,
     rowwise_footprint,
 )
-from kernelwright.metal.lower.rowwise.kernel import lower_rowwise
+from kernelwright.metal.lower.rowwise.kernel import lower_row_parts, lower_rowwise
 from kernelwright.metal.lower.rowwise.split import lower_split
 from kernelwright.metal.lower.rowwise.tiled import lower_tiled
 from kernelwright.metal.lower.rowwise.tiled_space import tiled_footprint
@@ -20,9 +23,16 @@ STRATEGY = "Rows shared by lanes: reduce in as few passes as possible, then map 
 
 
 def _build(graph: Graph, schedule: Rowwise | Columnwise) -> Program:
-    return open_program(
-        graph, lambda other, signature: (lower_rowwise(other, signature, schedule),)
-    )
+    return open_program(graph, lambda other, signature: (_kernel(other, signature, schedule),))
+
+
+def _kernel(graph: Graph, signature: Signature, schedule: Rowwise | Columnwise) -> Kernel:
+    parts = row_parts(graph)
+    if not parts:
+        return lower_rowwise(graph, signature, schedule)
+    if not isinstance(schedule, Rowwise):
+        raise UnsupportedError("rows of several parts are shared by lanes; use a rowwise schedule.")
+    return lower_row_parts(graph, parts, signature, schedule)
 
 
 def _build_split(graph: Graph, schedule: Split | ColumnSplit) -> Program:
