@@ -61,8 +61,9 @@ class Cost:
 
 
 DEFAULT_PROFILE = Profile()
-_CACHE_SPEED = 8
-"""How much faster than memory the caches near the cores are; our guess for any chip."""
+_CACHE_SPEED = 16
+"""How much faster than memory the cores' own caches are, which hold a vector; our guess for any
+chip."""
 _SHARING_ROWS = 32
 """Rows of a matrix whose threads share a vector that they have to make first."""
 
