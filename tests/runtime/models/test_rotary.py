@@ -124,25 +124,36 @@ def test_what_a_call_is_given_is_computed_before_it() -> None:
     assert all(made[place] <= number for number, place in given)
 
 
-def norms_turned(*arrays: mx.array) -> list[mx.array]:
-    q, k, w, offset = arrays
-    found = []
-    for x in (q, k):
-        normed = mx.fast.rms_norm(x.reshape(1, 1, -1, 64), w, 1e-6).transpose(0, 2, 1, 3)
-        turned = mx.fast.rope(normed, 64, traditional=False, base=1e4, scale=1.0, offset=offset)
-        found.append(turned)
-    return found
+def norms_turned(curve: Callable[[mx.array], mx.array]) -> Callable[..., list[mx.array]]:
+    def function(*arrays: mx.array) -> list[mx.array]:
+        q, k, w, offset = arrays
+        found = []
+        for x, then in ((q, mx.abs), (k, curve)):
+            normed = mx.fast.rms_norm(x.reshape(1, 1, -1, 64), w, 1e-6).transpose(0, 2, 1, 3)
+            found.append(
+                mx.fast.rope(
+                    then(normed), 64, traditional=False, base=1e4, scale=1.0, offset=offset
+                )
+            )
+        return found
+
+    return function
 
 
-def test_either_norm_computes_the_angles_itself() -> None:
+@pytest.mark.parametrize(("curve", "apart", "copied"), [(mx.abs, 1, 1), (mx.tanh, 3, 2)])
+def test_either_norm_computes_the_angles_itself(
+    curve: Callable[[mx.array], mx.array], apart: int, copied: int
+) -> None:
+    """Norms that do the same stand side by side in one kernel; others are two."""
     q, k = mx.random.normal((1, 1, 256)), mx.random.normal((1, 1, 128))
     arrays = [q, k, mx.random.normal((64,)), mx.array(7, mx.int32)]
-    graph = ir.canonicalize(ir.capture(norms_turned, *arrays))
-    copied = with_own_copies(graph)
-    assert (len(partition(graph)), len(partition(copied))) == (3, 2)
-    ir.verify(copied)
-    for made, expected in zip(ir.interpret(copied, *arrays), norms_turned(*arrays), strict=True):
-        assert mx.allclose(made, expected, atol=1e-5)
+    graph = ir.canonicalize(ir.capture(norms_turned(curve), *arrays))
+    own = with_own_copies(graph)
+    assert (len(partition(graph)), len(partition(own))) == (apart, copied)
+    ir.verify(own)
+    expected = norms_turned(curve)(*arrays)
+    for made, right in zip(ir.interpret(own, *arrays), expected, strict=True):
+        assert mx.allclose(made, right, atol=1e-5)
 
 
 @pytest.mark.parametrize("function", [lambda x, o: x * mx.cos(o), lambda x, o: mx.sin(o) + x])
