@@ -221,7 +221,21 @@ def _of_candidates(
     )
     if not is_alone:
         module = module.in_its_own_folder()
-    return _written(module, request)
+    written = _written(module, request)
+    remarks = [remark for detail in details if (remark := _on_results(detail))]
+    return written.model_copy(update={"remarks": (*written.remarks, *remarks)})
+
+
+def _on_results(detail: CandidateDetail) -> str:
+    """Say what a kernel's results are, which are not always its function's; nothing of a single."""
+    types = detail.graph.output_types
+    if len(types) == 1:
+        return ""
+    return (
+        f"The kernel {detail.candidate.id[:8]} returns {len(types)} results in an order of its own, "
+        f"{', '.join(map(str, types))}; export FILE.py:function in place of an id for what the "
+        "function returns."
+    )
 
 
 def export_campaign(

@@ -358,6 +358,23 @@ def test_formats_without_python_take_the_kernels_of_a_function(
     assert not written.remarks
 
 
+def test_a_kernel_by_its_id_says_that_its_results_have_an_order_of_their_own(
+    store: str, tmp_path: Path
+) -> None:
+    def both(x: mx.array) -> tuple[mx.array, mx.array]:
+        shifted = x - mx.mean(x, axis=-1, keepdims=True)
+        return shifted, mx.mean(mx.square(shifted), axis=-1)
+
+    _recorded(store, both)
+    with KernelStore(store) as opened:
+        (champion,) = opened.best()
+    exported = kw.export(champion.candidate_id, tmp_path / "out", store=store, force=True)
+    (written,) = exported.written
+    (remark,) = written.remarks
+    assert "returns 2 results in an order of its own, f32[8," in remark
+    assert "export FILE.py:function in place of an id" in remark
+
+
 _STEP = """\
 from typing import NamedTuple
 import mlx.core as mx
