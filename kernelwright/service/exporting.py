@@ -232,8 +232,8 @@ def _on_results(detail: CandidateDetail) -> str:
     if len(types) == 1:
         return ""
     return (
-        f"The kernel {detail.candidate.id[:8]} returns {len(types)} results in an order of its own, "
-        f"{', '.join(map(str, types))}; export FILE.py:function in place of an id for what the "
+        f"The kernel {detail.candidate.id[:8]} returns {len(types)} results in an order of its "
+        f"own, {', '.join(map(str, types))}; export FILE.py:function in place of an id for what the "
         "function returns."
     )
 

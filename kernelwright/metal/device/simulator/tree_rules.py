@@ -33,6 +33,8 @@ _VALUE = re.compile(r"(?:const )?(?:metal::)?(?:(?:packed_)?vec<|matrix<|bfloat$
 """Types that are classes here and none in Metal."""
 _ASSIGNMENT = re.compile(r"'(?:=|\+\+|--|(?:[-+*/%&|^]|<<|>>)=)'(?: |$)")
 _NOT_INTEGRAL = re.compile(r"(?:float|half|_Float16|bfloat|metal::vec<.*>)$")
+_DESCRIPTORS = frozenset(("matmul2d_descriptor", "convolution2d_descriptor"))
+"""Classes whose values Metal 4's own templates take: <MetalPerformancePrimitives>."""
 _RECORD = re.compile(r"\b(?:struct|class|union) (\w+)(?: definition)?$")
 _CALLS = frozenset(("CallExpr",))
 _KERNEL_CALL = re.compile(r" lvalue Function 0x[0-9a-f]+ '(\w+)' 'void \(")
@@ -95,7 +97,9 @@ def _unwrapped(node: Node) -> Node:
 
 
 def _is_class_or_float(type_: str, records: Collection[str]) -> bool:
-    return _NOT_INTEGRAL.match(type_) is not None or type_.split("<")[0].split("::")[-1] in records
+    name = type_.split("<")[0].split("::")[-1]
+    is_own = name in records and name not in _DESCRIPTORS
+    return _NOT_INTEGRAL.match(type_) is not None or is_own
 
 
 def called_kernels(nodes: Sequence[Node], kernels: Collection[str]) -> Iterator[tuple[Node, str]]:
