@@ -231,10 +231,10 @@ def _on_results(detail: CandidateDetail) -> str:
     types = detail.graph.output_types
     if len(types) == 1:
         return ""
+    listed = ", ".join(map(str, types))
     return (
         f"The kernel {detail.candidate.id[:8]} returns {len(types)} results in an order of its "
-        f"own, {', '.join(map(str, types))}; export FILE.py:function in place of an id for what the "
-        "function returns."
+        f"own, {listed}; export FILE.py:function in place of an id for what the function returns."
     )
 
 
