@@ -17,6 +17,7 @@ from kernelwright.agents.roles.text.graph_text import (
 )
 from kernelwright.agents.roles.text.prompt import build, fitted, render
 from kernelwright.agents.session.async_bridge import AsyncBridge
+from kernelwright.agents.session.tools.report import chip_of
 from kernelwright.errors import BudgetError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
@@ -79,9 +80,14 @@ def planner_prompt(graph: Graph, device: DeviceInfo) -> Prompt:
         "graph": node_table(graph),
         "patterns": pattern_table(graph),
         "compiled": compiled_table(graph),
-        "greedy": greedy_table(graph),
+        "greedy": greedy_table(graph, device),
     }
-    others = {"launches": launches_text(graph, device), "device": device_text(device)}
+    chip = chip_of(device)
+    others = {
+        "launches": launches_text(graph, device),
+        "device": device_text(device),
+        "chip": "an average chip" if chip is None else chip.name,
+    }
 
     def at(share: float) -> Prompt:
         shown = {name: cut_to(table, share) for name, table in tables.items()}

@@ -18,7 +18,7 @@ from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import ChipProfile
-from kernelwright.plan.cost import cost
+from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, cost
 from kernelwright.plan.partition import partition
 from kernelwright.plan.traffic import (
     compile_groups,
@@ -157,17 +157,30 @@ def compiled_table(graph: Graph) -> str:
     return "\n".join(f"nodes {_listed(group)}" for group in groups)
 
 
-def greedy_table(graph: Graph) -> str:
-    """Write what a greedy cut would fuse and gain, one region a line."""
+def greedy_table(graph: Graph, device: DeviceInfo) -> str:
+    """Write what a greedy cut would fuse and gain on a device, one region a line."""
+    profile = _profile_of(chip_of(device))
     lines = []
-    for region in partition(graph):
-        estimate = cost(region)
+    for region in partition(graph, profile=profile):
+        estimate = cost(region, profile)
         lines.append(
             f"nodes {_listed(region.indices)}: saves {estimate.benefit_us:.3g} us against MLX, "
             f"{estimate.benefit_over_compile_us:.3g} us against mx.compile, costs "
             f"{estimate.penalty_us:.3g} us on chip"
         )
     return "\n".join(lines)
+
+
+def _profile_of(chip: ChipProfile | None) -> Profile:
+    """Return what a byte, a launch and an operation are worth on a chip, or on an average one."""
+    if chip is None:
+        return DEFAULT_PROFILE
+    return replace(
+        DEFAULT_PROFILE,
+        bytes_per_us=chip.bandwidth_gb_s * chip.bandwidth_efficiency * 1e3,
+        launch_us=chip.launch_us,
+        flops_per_us=chip.float_tflops * 1e6,
+    )
 
 
 def task_text(task: Task, device: DeviceInfo, share: float = 1.0) -> str:

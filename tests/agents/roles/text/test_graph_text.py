@@ -5,15 +5,18 @@ from collections.abc import Callable
 import mlx.core as mx
 import pytest
 
+from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.agents.roles.text.feedback import outcome, profile
 from kernelwright.agents.roles.text.graph_text import (
     compiled_table,
     device_text,
+    greedy_table,
     launches_text,
     node_table,
     task_text,
 )
 from kernelwright.agents.roles.text.judged_values import judged_sentences
+from kernelwright.agents.session.tools.report import chip_of
 from kernelwright.evaluator.evaluation import Speedup, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
@@ -35,6 +38,28 @@ def test_a_device_is_told_by_what_it_can_do(chip: str, measures_time: bool, word
     text = device_text(device)
     assert text.startswith(words)
     assert ("predicted" in text) is not measures_time
+
+
+@pytest.mark.parametrize(
+    ("chip", "said"),
+    [
+        ("Apple M1", "on m1:"),
+        ("NVIDIA H200", "on h200:"),
+        ("Apple M77", "on an average chip:"),
+    ],
+)
+def test_a_planner_is_told_what_fusing_saves_on_the_device_of_the_search(
+    chip: str, said: str
+) -> None:
+    device = DeviceInfo(name="metal", chip=chip, runtime="", measures_time=True)
+    graph = canonicalize(capture(lambda x: mx.exp(x) * mx.sum(x), mx.ones((512, 1024))))
+    found = chip_of(device)
+    prompt = planner_prompt(graph, device).context
+    assert f"predicted to save {said}" in prompt
+    saved = greedy_table(graph, device)
+    assert saved in prompt
+    average = greedy_table(graph, device.model_copy(update={"chip": "Apple M77"}))
+    assert (saved == average) is (found is None)
 
 
 WEIGHT = mx.ones((16, 64))
