@@ -87,7 +87,9 @@ def export_targets(
         if not (request.slower or request.force):
             for detail in details:
                 require_gain(detail)
-        return [_of_candidates(store, details, request)]
+        written = _of_candidates(store, details, request)
+        remarks = [remark for detail in details if (remark := _on_results(detail))]
+        return [written.model_copy(update={"remarks": (*written.remarks, *remarks)})]
     with shown_once(functions[0].partition(":")[0]):
         found = [f for t in functions for f in function_targets(t, inputs, store)]
     return export_functions(store, found, request, warn)
@@ -221,9 +223,7 @@ def _of_candidates(
     )
     if not is_alone:
         module = module.in_its_own_folder()
-    written = _written(module, request)
-    remarks = [remark for detail in details if (remark := _on_results(detail))]
-    return written.model_copy(update={"remarks": (*written.remarks, *remarks)})
+    return _written(module, request)
 
 
 def _on_results(detail: CandidateDetail) -> str:
