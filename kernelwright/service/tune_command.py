@@ -121,7 +121,9 @@ def tune(
             base_url=base_url,
         )
         search = _search(choices[:tasks] if tasks else choices, spec, store, target, quiet=quiet)
-    report = _proven(found, workload, name, store, search, tokens=tokens, prompts=prompts)
+    report = _proven(
+        found, workload, name, store, search, tokens=tokens, prompts=prompts, bitwise=bitwise
+    )
     if json:
         print_json(report)
     else:
@@ -192,6 +194,7 @@ def _proven(
     *,
     tokens: int,
     prompts: int,
+    bitwise: bool = False,
 ) -> "TuneReport":
     """Install what the store has, and compare the model with itself."""
     from kernelwright.metal.device.registry import open_device
@@ -203,7 +206,10 @@ def _proven(
 
     speed, sameness = None, None
     if found is not None and found.generates:
-        optimize_model(found.model, KernelServer(store, device))
+        server = KernelServer(store, device)
+        # Unpacked weights multiply in another order than packed ones.
+        server.unpacks_weights = not bitwise
+        optimize_model(found.model, server)
         if open_device(device).info.measures_time:
             speed = measure_speed(found.model)
         if prompts:
