@@ -51,7 +51,7 @@ def choose_schedule(
         if isinstance(executable, str):
             results.append(row.model_copy(update={"problem": executable}))
             continue
-        problem = check.problem(executable)
+        problem = _load(executable) or check.problem(executable)
         if problem:
             results.append(row.model_copy(update={"problem": problem}))
             continue
@@ -72,6 +72,15 @@ def _build(graph: Graph, schedule: Schedule, device: Device) -> MlxExecutable | 
         return str(e)[:500]
     assert isinstance(executable, MlxExecutable)
     return executable
+
+
+def _load(executable: MlxExecutable) -> str:
+    """Load a binary, which is then named in short, as a store's are; say why it does not run."""
+    try:
+        executable.load()
+    except KernelwrightError as e:
+        return str(e)[:500]
+    return ""
 
 
 def _screen(executable: MlxExecutable, rotating: Sequence[Sequence[mx.array]]) -> float:
