@@ -56,7 +56,6 @@ def lower_dense(
         return first
 
     first = behind_own_vector(prologue, signature, write)
-    first = first.model_copy(update={"name": kernel_name(graph)})
     return signature, (first, *further), tuple(between)
 
 

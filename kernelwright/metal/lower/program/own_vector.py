@@ -1,12 +1,13 @@
 """A product's vector made by every threadgroup for itself, before it multiplies."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
 from kernelwright.metal.family.prologue import Prologue
 from kernelwright.metal.kernel import Kernel
-from kernelwright.metal.lower.program.side_by_side import take_shared
-from kernelwright.metal.lower.program.signature import Signature
+from kernelwright.metal.lower.program.side_by_side import block, reading_signature, take_shared
+from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.rowwise.kernel import lower_rowwise
 from kernelwright.metal.lower.term.function import header_for
 from kernelwright.metal.schedule import Rowwise
@@ -40,49 +41,35 @@ def behind_own_vector(
     """
     rest, before = prologue.rest, prologue.before
     type_ = before.graph.types[prologue.value]
-    arrays = {**signature.arrays, prologue.value: _NAME}
-    spelled = {**signature.spelled, _NAME: str(type_)}
-    kernel = write(
-        replace(
-            signature,
-            inputs=tuple((arrays[v], rest.graph.types[v]) for v in rest.inputs),
-            arrays=dict(zip(rest.bare().inputs, (arrays[v] for v in rest.inputs), strict=True)),
-            spelled=spelled,
-            shared=frozenset({_NAME}),
-        )
-    )
-    own = replace(
+    named = replace(
         signature,
-        inputs=tuple((arrays[v], before.graph.types[v]) for v in before.inputs),
-        outputs=((_NAME, type_),),
-        arrays=dict(zip(before.bare().inputs, (arrays[v] for v in before.inputs), strict=True)),
-        spelled=spelled,
+        arrays={**signature.arrays, prologue.value: _NAME},
+        spelled={**signature.spelled, _NAME: str(type_)},
         shared=frozenset({_NAME}),
     )
-    x, y, z = kernel.threadgroup
-    assert isinstance(x, int)
-    assert isinstance(y, int)
-    assert isinstance(z, int)
-    made = lower_rowwise(before.bare(), own, _schedule(x * y * z, type_.size))
+    kernel = write(reading_signature(named, rest))
+    threads = math.prod(int(n) for n in kernel.threadgroup)
+    own = replace(reading_signature(named, before), outputs=((_NAME, type_),))
+    made = lower_rowwise(before.bare(), own, _schedule(threads, type_.size))
     # However a threadgroup is laid out, its threads are counted.
     text = made.source.replace("thread_position_in_threadgroup.x", "thread_index_in_threadgroup")
     declared, text = take_shared(text, "of_vector")
     shared, body = take_shared(kernel.source, "")
-    inner = "".join(f"  {line}\n" if line else "\n" for line in text.splitlines())
     source = "\n".join(
         [
             *shared,
             f"threadgroup {MSL_TYPE[type_.dtype]} {_NAME}[{type_.size}];",
             *declared,
-            f"{{\n{inner}}}",
+            block(text),
             "// All of the vector is written before any of it is read.",
             "threadgroup_barrier(metal::mem_flags::mem_threadgroup);",
             body,
         ]
     )
-    read = dict.fromkeys((*made.inputs, *kernel.inputs))
+    read = {*made.inputs, *kernel.inputs}
     return kernel.model_copy(
         update={
+            "name": kernel_name(before.graph),
             "inputs": tuple(name for name, _ in signature.inputs if name in read),
             "source": source,
             "header": header_for(source),

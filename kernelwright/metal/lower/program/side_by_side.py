@@ -14,17 +14,22 @@ from kernelwright.metal.lower.term.function import header_for
 _SHARED = re.compile(r"^threadgroup \w+ (?P<name>\w+)(?:\[\w+\])*;$", re.MULTILINE)
 
 
-def part_signature(signature: Signature, part: Region) -> Signature:
-    """Return the names of the arrays that a part of a graph reads and writes."""
+def reading_signature(signature: Signature, part: Region) -> Signature:
+    """Return the names of the arrays that a part of a graph reads."""
     graph = part.bare()
     names = [signature.arrays[value] for value in part.inputs]
-    written = dict(zip(part.graph.outputs, (name for name, _ in signature.outputs), strict=True))
     return replace(
         signature,
         inputs=tuple(zip(names, graph.input_types, strict=True)),
-        outputs=tuple((written[value], part.graph.types[value]) for value in part.outputs),
         arrays=dict(zip(graph.inputs, names, strict=True)),
     )
+
+
+def part_signature(signature: Signature, part: Region) -> Signature:
+    """Return the names of the arrays that a part of a graph reads and writes."""
+    written = dict(zip(part.graph.outputs, (name for name, _ in signature.outputs), strict=True))
+    outputs = tuple((written[value], part.graph.types[value]) for value in part.outputs)
+    return replace(reading_signature(signature, part), outputs=outputs)
 
 
 def take_shared(source: str, suffix: str) -> tuple[list[str], str]:
@@ -41,6 +46,12 @@ def take_shared(source: str, suffix: str) -> tuple[list[str], str]:
         source = source.replace(match[0] + "\n", "")
         source = re.sub(rf"\b{name}\b", own, source)
     return declared, source
+
+
+def block(source: str) -> str:
+    """Return a kernel's text as a block, whose names are its own."""
+    inner = "".join(f"  {line}\n" if line else "\n" for line in source.splitlines())
+    return f"{{\n{inner}}}"
 
 
 def side_by_side(graph: Graph, kernels: Sequence[Kernel], *, axis: int, attribute: str) -> Kernel:
@@ -82,8 +93,7 @@ def side_by_side(graph: Graph, kernels: Sequence[Kernel], *, axis: int, attribut
         before += extent
         is_last = number == len(kernels) - 1
         test = "" if is_last else f"if ({attribute} < {before // unit}) "
-        inner = "".join(f"  {line}\n" if line else "\n" for line in source.splitlines())
-        body.append(("else " if number else "") + f"{test}{{\n{inner}}}")
+        body.append(("else " if number else "") + f"{test}{block(source)}")
     text = "\n".join([*shared, " ".join(body)]) + "\n"
     grid = list(first.grid)
     grid[axis] = sum(extents)

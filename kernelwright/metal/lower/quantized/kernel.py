@@ -45,14 +45,13 @@ def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel
     """
     if prologue := prologue_of(graph):
         rest = prologue.rest.bare()
-        kernel = behind_own_vector(
-            prologue, signature, lambda named: lower_matvec(rest, named, schedule)
-        )
         if not divides_threadgroups(rest, schedule):
             raise UnsupportedError(
                 f"{schedule.simdgroups} simdgroups that share a vector do not divide the rows."
             )
-        return kernel.model_copy(update={"name": kernel_name(graph)})
+        return behind_own_vector(
+            prologue, signature, lambda named: lower_matvec(rest, named, schedule)
+        )
     parts = ragged_parts(graph)
     if parts:
         made = [
