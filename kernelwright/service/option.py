@@ -29,6 +29,14 @@ DeviceOption = Annotated[
         help="Where candidates run.", show_default="what the machine has: metal, cuda or simulator"
     ),
 ]
+JobsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Candidates to evaluate at once; by the machine's cores and memory if not given.",
+        show_default=False,
+    ),
+]
 RunArgument = Annotated[
     str | None,
     typer.Argument(metavar="[CAMPAIGN]", help="An id's first digits, or a name; the latest."),

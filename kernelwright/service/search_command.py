@@ -23,6 +23,7 @@ from kernelwright.service.option import (
     ChipOption,
     DeviceOption,
     FleetOption,
+    JobsOption,
     JsonOption,
     ModelOption,
     StoreOption,
@@ -66,14 +67,7 @@ def search(
     seconds: Annotated[
         float | None, typer.Option(min=0.1, help="Stop after so long.", show_default=False)
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Candidates to evaluate at once; by the machine's cores and memory if not given.",
-            show_default=False,
-        ),
-    ] = None,
+    jobs: JobsOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     budget: BudgetOption = None,

@@ -13,6 +13,7 @@ from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
     DeviceOption,
+    JobsOption,
     JsonOption,
     ModelOption,
     StoreOption,
@@ -64,14 +65,7 @@ def tune(
         float | None,
         typer.Option(min=0.1, help="Stop searching after so long.", show_default=False),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Candidates to evaluate at once; by the machine's cores and memory if not given.",
-            show_default=False,
-        ),
-    ] = None,
+    jobs: JobsOption = None,
     prompts: Annotated[
         int, typer.Option(min=0, help="Prompts whose greedy tokens are compared.")
     ] = 16,
@@ -108,15 +102,18 @@ def tune(
         print_choices(progress, workload, choices)
     search = None
     if candidates:
-        choice = choose_jobs(this_host(name), name, (c.graph for c in choices if not c.refused))
-        if jobs is None and not quiet:
-            progress.print(choice.words, style="quiet", markup=False, highlight=False)
+        if jobs is None:
+            graphs = (c.graph for c in choices if not c.refused)
+            choice = choose_jobs(this_host(name), name, graphs)
+            jobs = choice.jobs
+            if not quiet:
+                progress.print(choice.words, style="quiet", markup=False, highlight=False)
         spec = SearchSpec(
             name=f"tune {workload.model}"[:60],
             device=name,
             candidates_per_task=candidates,
             seconds=seconds,
-            jobs=jobs or choice.jobs,
+            jobs=jobs,
             models=tuple(model or ()),
             base_url=base_url,
         )
