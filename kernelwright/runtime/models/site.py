@@ -144,10 +144,7 @@ def own_method(module: Module, method: str) -> Callable[..., object]:
 
 def _installed_method(module: Module, method: str) -> Callable[..., object]:
     """Return what a module runs that no route answers."""
-    unpacking = unpacking_call(own_class(module)) if method == "__call__" else None
-    if unpacking is not None:
-        return lambda *args, **kwargs: unpacking(module, *args, **kwargs)
-    return lambda *args, **kwargs: own_method(module, method)(module, *args, **kwargs)
+    return cast("Callable[..., object]", getattr(_watched_class(own_class(module)), method))
 
 
 def site_of(module: Module) -> Site | None:
@@ -283,9 +280,9 @@ def answer(
         except StaleError:
             site.owner.epoch += 1
     if not site.owner.is_looking():
-        return _installed_method(module, method)(*args, **kwargs)
+        return _installed_method(module, method)(module, *args, **kwargs)
     before, named = snapshot(args, kwargs)
-    made = _installed_method(module, method)(*args, **kwargs)
+    made = _installed_method(module, method)(module, *args, **kwargs)
     site.owner.saw(SeenCall(module, method, before, named, made))
     return made
 
