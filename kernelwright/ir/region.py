@@ -1,11 +1,21 @@
 """A connected, convex set of nodes of a graph that one program may replace."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import cast
 
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.nest import Nest, Output, Setting, Tree, View, leaves, moved
 from kernelwright.ir.naming.role import names_of
+from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.passes.standard import standardize
+
+
+def _is_plain_view(node: Node) -> bool:
+    is_view = op_named(node.op).kind is Kind.VIEW
+    return is_view and len(node.inputs) == len(node.outputs) == 1
+
 
 _standard = lru_cache(maxsize=128)(standardize)
 """Regions of a model's layers are alike, and a plan asks for each of them."""
@@ -55,11 +65,11 @@ class Region:
 
         It is written in the standard form, so that kernels are shared however people write.
         Its inputs have the names that the graph's caller gave them, or those of their roles; in
-        which order the caller passes them is kept beside.
+        which order the caller passes them is kept beside, and so is what it gets of the outputs.
         """
         standard = _standard(self.bare())
         names = names_of(self.graph, self.inputs, self.nodes)
-        return replace(standard, names=names, turns=self._turns)
+        return replace(standard, names=names, turns=self._turns, results=self._results)
 
     @property
     def _turns(self) -> tuple[int, ...]:
@@ -67,6 +77,37 @@ class Region:
         places = {value: place for place, value in enumerate(self.graph.inputs)}
         found = [places.get(value, len(places)) for value in self.inputs]
         return tuple(found) if found != sorted(found) else ()
+
+    @property
+    def _results(self) -> Tree:
+        """Return what the function makes of its outputs; of some of them, those it returns first.
+
+        One result that the function returns as it is needs no word.
+        """
+        returned = self.graph.outputs
+        every = tuple(map(Output, range(len(returned))))
+        whole = self.graph.results or (every[0] if len(every) == 1 else Nest("tuple", every))
+        own = {value: place for place, value in enumerate(self.outputs)}
+        shown = {i: leaf for i, v in enumerate(returned) if (leaf := self._shown(v, own))}
+        found = {leaf.place for leaf in leaves(whole)}
+        if found <= shown.keys() and {shown[i].place for i in found} == set(own.values()):
+            result = moved(whole, shown)
+            return None if result == Output(0) else result
+        order = dict.fromkeys((*(leaf.place for leaf in shown.values()), *own.values()))
+        return Nest("part", tuple(map(Output, order))) if len(own) > 1 else None
+
+    def _shown(self, value: ValueId, own: Mapping[ValueId, int]) -> Output | None:
+        """Return which output a value of the graph is, or shows; None of any other value."""
+        views: list[View] = []
+        while value not in own:
+            producer = self.graph.producer_of.get(value)
+            node = None if producer is None else self.graph.nodes[producer]
+            if node is None or not _is_plain_view(node):
+                return None
+            settings = cast("tuple[tuple[str, Setting], ...]", node.attributes)
+            views.append(View(node.op, settings, self.graph.types[value].shape))
+            (value,) = node.inputs
+        return Output(own[value], tuple(reversed(views)))
 
     def bare(self) -> Graph:
         """Return the region as a graph of its own without names, which is quicker."""

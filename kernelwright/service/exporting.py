@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import field_validator
 
 from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.ir.graph.nest import Nest, leaves
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export import (
     FORMATS,
@@ -32,6 +33,8 @@ from kernelwright.service.target_argument import is_function
 from kernelwright.service.user_output import shown_once
 from kernelwright.store import CandidateDetail, KernelStore
 
+_PYTHON: tuple[FormatName, ...] = ("module", "package", "huggingface")
+"""Formats that hand results back as the function does."""
 Warn = Callable[[str], None]
 """Takes a sentence about a function that is left out, while others are exported."""
 
@@ -88,7 +91,7 @@ def export_targets(
             for detail in details:
                 require_gain(detail)
         written = _of_candidates(store, details, request)
-        remarks = [remark for detail in details if (remark := _on_results(detail))]
+        remarks = [r for detail in details if (r := _on_results(detail, request.format_name))]
         return [written.model_copy(update={"remarks": (*written.remarks, *remarks)})]
     with shown_once(functions[0].partition(":")[0]):
         found = [f for t in functions for f in function_targets(t, inputs, store)]
@@ -226,15 +229,32 @@ def _of_candidates(
     return _written(module, request)
 
 
-def _on_results(detail: CandidateDetail) -> str:
-    """Say what a kernel's results are, which are not always its function's; nothing of a single."""
-    types = detail.graph.output_types
+def _on_results(detail: CandidateDetail, format_name: FormatName) -> str:
+    """Say what a kernel's results are where they are not just what its function returns."""
+    types, results = detail.graph.output_types, detail.graph.results
+    is_part = isinstance(results, Nest) and results.kind == "part"
+    if results is not None and not is_part:
+        return "" if format_name in _PYTHON else _on_shapes(detail)
     if len(types) == 1:
         return ""
-    listed = ", ".join(map(str, types))
+    ordered = [types[leaf.place] for leaf in leaves(results)] or types
+    listed = ", ".join(map(str, ordered))
+    order = "those of its function first" if is_part else "in an order of its own"
     return (
-        f"The kernel {detail.candidate.id[:8]} returns {len(types)} results in an order of its "
-        f"own, {listed}; export FILE.py:function in place of an id for what the function returns."
+        f"The kernel {detail.candidate.id[:8]} returns {len(types)} results, {order}: {listed}; "
+        "export FILE.py:function in place of an id for what the function returns."
+    )
+
+
+def _on_shapes(detail: CandidateDetail) -> str:
+    """Say that a kernel alone gives arrays, which its function shows in other shapes, or nests."""
+    found = [t for leaf in leaves(detail.graph.results) if (t := leaf.views)]
+    if not found:
+        return ""
+    return (
+        f"{detail.candidate.task.name} returns results of the kernel {detail.candidate.id[:8]} in "
+        f"other shapes, {', '.join(str(list(views[-1].shape)) for views in found)}, which this "
+        "format leaves to you; VERIFICATION.md says what the kernel gives."
     )
 
 

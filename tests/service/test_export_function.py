@@ -6,11 +6,14 @@ import linecache
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple, Protocol, cast
 
 import mlx.core as mx
 import pytest
+from mlx.utils import tree_flatten
 from typer.testing import CliRunner
 
 import kernelwright as kw
@@ -19,14 +22,15 @@ from kernelwright.campaign import load_subjects
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
-from kernelwright.ir import canonicalize, capture
+from kernelwright.ir import canonicalize, capture_labelled
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.simulator import toolchain
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import partition
-from kernelwright.runtime.export import FormatName
+from kernelwright.runtime.export import FormatName, KernelFormatName
 from kernelwright.service.commands import app
 from kernelwright.service.export_function import ExportResult
+from kernelwright.service.exporting import Exported
 from kernelwright.service.python.target import function_subjects
 from kernelwright.store import Environment, KernelStore, NewTrial, Rank
 
@@ -77,7 +81,7 @@ def _recorded(
 ) -> None:
     """Store a kernel for a function, judged with a status."""
     assert callable(function)
-    whole = canonicalize(capture(function, *(arrays or (mx.zeros((8, 64)),))))
+    whole = canonicalize(capture_labelled(function, arrays or (mx.zeros((8, 64)),), {}))
     graph = partition(whole)[0].extract()
     task = Task(graph, "gated")
     program = lower(graph, schedules(graph, INFO)[0])
@@ -358,25 +362,135 @@ def test_formats_without_python_take_the_kernels_of_a_function(
     assert not written.remarks
 
 
-def test_a_kernel_by_its_id_says_that_its_results_have_an_order_of_their_own(
-    store: str, tmp_path: Path
-) -> None:
-    def both(x: mx.array) -> tuple[mx.array, mx.array]:
-        shifted = x - mx.mean(x, axis=-1, keepdims=True)
-        return shifted, mx.mean(mx.square(shifted), axis=-1)
+class _ById(Protocol):
+    def __call__(
+        self, function: Callable[..., object], format_name: KernelFormatName = "module"
+    ) -> Exported: ...
 
-    _recorded(store, both)
-    with KernelStore(store) as opened:
-        (champion,) = opened.best()
-    exported = kw.export(champion.candidate_id, tmp_path / "out", store=store, force=True)
-    (written,) = exported.written
+
+@pytest.fixture
+def exported_by_id(store: str, tmp_path: Path) -> _ById:
+    def export(
+        function: Callable[..., object], format_name: KernelFormatName = "module"
+    ) -> Exported:
+        _recorded(store, function)
+        with KernelStore(store) as opened:
+            (champion,) = opened.best()
+        done = kw.export(
+            champion.candidate_id,
+            tmp_path / "out",
+            format_name=format_name,
+            name="taken",
+            store=store,
+            force=True,
+        )
+        (written,) = done.written
+        return written
+
+    return export
+
+
+def _taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(tmp_path / "out"))
+    for name in [n for n in sys.modules if n.partition(".")[0] == "taken"]:
+        monkeypatch.delitem(sys.modules, name)
+    return importlib.import_module("taken")
+
+
+class _Moments(NamedTuple):
+    spread: mx.array
+    shifted: mx.array
+
+
+def _swapped(x: mx.array) -> tuple[mx.array, mx.array]:
+    shifted = x - mx.mean(x, axis=-1, keepdims=True)
+    return mx.mean(mx.square(shifted), axis=-1), shifted
+
+
+def _moments(x: mx.array) -> _Moments:
+    return _Moments(*_swapped(x))
+
+
+def _nested(x: mx.array) -> dict[str, object]:
+    spread, shifted = _swapped(x)
+    return {"spread": spread, "rest": [shifted, None, 3], "again": spread}
+
+
+def _lone(x: mx.array) -> dict[str, mx.array]:
+    return {"spread": mx.mean(mx.square(x), axis=-1)}
+
+
+def _flat(tree: object) -> list[tuple[str, object]]:
+    return cast("list[tuple[str, object]]", tree_flatten(tree))
+
+
+@pytest.mark.parametrize("format_name", ["module", "package"])
+@pytest.mark.parametrize("function", [_swapped, _moments, _nested, _lone])
+def test_a_kernel_by_its_id_returns_what_its_function_does(
+    exported_by_id: _ById,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: Callable[[mx.array], object],
+    format_name: KernelFormatName,
+) -> None:
+    written = exported_by_id(function, format_name)
+    assert not written.remarks
+    module = _taken(tmp_path, monkeypatch)
+    x = mx.random.normal((8, 64))
+    found, wanted = dict(_flat(module.taken(x))), dict(_flat(function(x)))
+    # Reference and kernel end in the same lines; a GPU that runs Metal is not needed to see them.
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        given = found[key]
+        assert type(given) is type(value)
+        if isinstance(value, mx.array) and isinstance(given, mx.array):
+            assert given.shape == value.shape
+            assert mx.allclose(given, value, atol=1e-6).item()
+        else:
+            assert given == value
+
+
+def test_the_launch_of_a_kernel_by_its_id_ends_in_its_functions_results(
+    exported_by_id: _ById, tmp_path: Path
+) -> None:
+    exported_by_id(_nested)
+    text = (tmp_path / "out" / "taken.py").read_text()
+    launch = text.partition("def taken(")[2].partition("\ndef ")[0]
+    spread = "mx.reshape(a_out1, (x.shape[0],))"
+    assert f"t1 = {spread}" in launch or spread in launch
+    assert '"rest": [a_out0, None, 3]' in launch.replace("'", '"')
+
+
+def test_the_tests_of_a_kernel_by_its_id_pass(exported_by_id: _ById, tmp_path: Path) -> None:
+    exported_by_id(_nested)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_taken.py"],
+        cwd=tmp_path / "out",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_a_part_of_a_function_by_its_id_says_that_it_gives_more(exported_by_id: _ById) -> None:
+    def part(x: mx.array) -> tuple[mx.array, mx.array]:
+        shifted = x - mx.mean(x, axis=-1, keepdims=True)
+        return mx.mean(mx.square(shifted), axis=-1, keepdims=True), mx.sort(shifted, axis=0)
+
+    written = exported_by_id(part)
     (remark,) = written.remarks
-    assert "returns 2 results in an order of its own, f32[8," in remark
-    assert "export FILE.py:function in place of an id" in remark
+    assert "returns 2 results, those of its function first: f32[8,1], f32[8,64]" in remark
+
+
+def test_a_format_without_python_says_which_shapes_it_leaves(exported_by_id: _ById) -> None:
+    written = exported_by_id(_lone, "cpp")
+    (remark,) = written.remarks
+    assert "in other shapes, [8], which this format leaves to you" in remark
 
 
 _STEP = """\
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 import mlx.core as mx
 
 

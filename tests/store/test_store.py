@@ -9,6 +9,7 @@ import pytest
 from kernelwright.errors import InputError, StoreError
 from kernelwright.evaluator import Status, Task
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
+from kernelwright.ir.graph.nest import Nest, Output
 from kernelwright.store import Announced, Campaign, Candidate, KernelStore, NewEvent, Rank
 from tests.store.conftest import ENVIRONMENT, Evaluate, new_trial, program_of, task_of, verdict
 
@@ -77,6 +78,17 @@ def test_a_region_goes_by_the_latest_name_in_its_function(
     (champion,) = store.best()
     assert champion.task.name == shown
     assert len(store.best(op="mlp")) == (shown == name)
+
+
+def test_a_task_is_returned_as_its_function_does_it_now(
+    store: KernelStore, campaign: Campaign, task: Task
+) -> None:
+    listed = replace(task.graph, results=Nest("list", (Output(0),)))
+    other = Task(listed, "another")
+    for changed, wanted in ((other, None), (Task(listed, task.name), listed.results)):
+        store.add_trial(new_trial(campaign, task, program_of("a")))
+        trial = store.add_trial(new_trial(campaign, changed, program_of("b")))
+        assert store.show(trial.candidate_id).graph.results == wanted
 
 
 def test_a_trial_is_recorded_once(store: KernelStore, campaign: Campaign, task: Task) -> None:

@@ -167,6 +167,7 @@ def _renumbered(
         outputs=tuple(number[v] for v in outputs),
         keywords=like.keywords,
         names=like.names,
+        results=like.results,
         labels=_joined((number[v], seen) for v, seen in labels if v in number),
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.errors import InputError
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.graph.nest import Tree, from_data, to_data
 from kernelwright.ir.graph.sighting import Labels
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ class Graph:
     identify nothing either."""
     labels: Labels = field(default=(), compare=False, repr=False)
     """What values are called in the user's source, where a trace saw it."""
+    results: Tree = field(default=None, compare=False)
+    """What its function makes of `outputs`, where that is known; it identifies nothing."""
 
     def __hash__(self) -> int:
         """Hash the structure, once; reading every captured weight would take seconds."""
@@ -209,6 +212,7 @@ class Graph:
                 "keywords": self.keywords,
                 "names": self.names,
                 **({"turns": self.turns} if self.turns else {}),
+                **({} if self.results is None else {"results": to_data(self.results)}),
                 "constants": [
                     [value, base64.b64encode(constant.data).decode()]
                     for value, constant in self.constants
@@ -244,6 +248,7 @@ def _parse(data: dict[str, list[list[object]]]) -> Graph:
         keywords=tuple(raw["keywords"]),
         names=tuple(raw["names"]),
         turns=tuple(raw.get("turns", ())),
+        results=from_data(raw.get("results")),
         constants=tuple(
             (value, Constant(types[value], base64.b64decode(encoded)))
             for value, encoded in raw["constants"]

@@ -6,7 +6,7 @@ import io
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import cast
@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.nest import Tree, nest_of
 from kernelwright.ir.trace.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.trace.array import is_array, to_mlx
 from kernelwright.ir.trace.closure import named_arrays, reachable
@@ -90,6 +91,8 @@ def capture_labelled(
 ) -> Graph:
     """Return the graph of `capture_call`, labelled with what the user's source calls its values.
 
+    It keeps the nest in which the function returns its results.
+
     `remark` takes a sentence on what the graph does not keep.
 
     The function is traced once; it is traced again where it takes an array from elsewhere that
@@ -114,7 +117,7 @@ def capture_labelled(
             f"{_name(fn)} runs work on a stream of the CPU, in {places}; it is not kept: "
             "kernels run on the GPU, and MLX's times are of the GPU, too."
         )
-    return _call_of(fn, graph).graph
+    return replace(_call_of(fn, graph).graph, results=example.nests[-1])
 
 
 def _source_file(fn: Function) -> str:
@@ -280,6 +283,8 @@ class _Example:
     keywords: tuple[str, ...]
     shows_arguments: bool = False
     """True where the arrays are returned as well, as the function leaves them."""
+    nests: list[Tree] = field(default_factory=list)
+    """What each call returned."""
 
     @classmethod
     def of(
@@ -315,7 +320,9 @@ class _Example:
     def call(self, *traced: mx.array) -> list[mx.array]:
         nest = rebuild((self.positional, self.named), traced, is_array)
         positional, named = cast("tuple[tuple[object, ...], dict[str, object]]", nest)
-        found = result_arrays(self.fn(*positional, **named), _name(self.fn))
+        result = self.fn(*positional, **named)
+        found = result_arrays(result, _name(self.fn))
+        self.nests.append(nest_of(result, lambda value: isinstance(value, mx.array)))
         if self.shows_arguments:
             return [*found, *traced]
         if not found:

@@ -1,16 +1,20 @@
 """A pip-installable package over several kernels, with gradients, tests and its proof."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kernelwright.errors import InputError
+from kernelwright.ir.graph.nest import flat
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.carried_text import derivative_text
 from kernelwright.runtime.export.license_text import license_text
 from kernelwright.runtime.export.literal_code import dtype_source
+from kernelwright.runtime.export.reference_code import as_returned, nested
 from kernelwright.runtime.export.selection import WARNING, Selection
 from kernelwright.runtime.export.test_code import test_source
 from kernelwright.runtime.export.verification import verification_text
 from kernelwright.runtime.export.wrapper_code import module_source
+from kernelwright.store import CandidateDetail
 
 _LIMITS = (
     "Other shapes, dtypes and machines go to the fallback, which is plain MLX.",
@@ -62,8 +66,7 @@ def {name}(*arrays):
     variant = serving(*arrays)
     if variant is None:
         return reference(*arrays)
-    made = _served(variant)(*arrays)
-    return made[0] if len(made) == 1 else tuple(made)
+    return _results(*_served(variant)(*arrays))
 
 
 def reference(*arrays):
@@ -71,7 +74,12 @@ def reference(*arrays):
     dtypes = tuple(a.dtype for a in arrays)
     matching = [module for _, known, module in _VARIANTS if known == dtypes]
     module = matching[0] if matching else _VARIANTS[0][2]
-    return module.reference(*arrays)
+    return _results(*_listed(module.reference(*arrays)))
+
+
+def _results({results}):
+    """Hand results back as the function does that the kernels were found for."""
+    return {nest}
 
 
 def serving(*arrays):
@@ -141,7 +149,7 @@ class PackageFormat:
             *(
                 ExportedFile(
                     name=f"{name}/{module}.py",
-                    text=module_source(chosen.detail, name, is_verified=chosen.is_verified),
+                    text=module_source(_flat(chosen.detail), name, is_verified=chosen.is_verified),
                 )
                 for chosen, module in zip(selections, modules, strict=True)
             ),
@@ -179,6 +187,15 @@ def _check(selections: Sequence[Selection]) -> None:
             )
 
 
+def _flat(detail: CandidateDetail) -> CandidateDetail:
+    """Return a candidate whose results are no nest: derivatives are of flat ones."""
+    graph = detail.graph
+    if graph.results is None:
+        return detail
+    graph = replace(graph, results=flat(graph.results))
+    return detail.model_copy(update={"graph_json": graph.to_json()})
+
+
 def _pyproject(selections: Sequence[Selection]) -> str:
     name = selections[0].name
     verified = all(chosen.is_verified for chosen in selections)
@@ -199,7 +216,11 @@ def pyproject_text(name: str, description: str, *, needs_numpy: bool = False) ->
 
 def _dispatch(selections: Sequence[Selection], modules: Sequence[str]) -> str:
     verified = all(chosen.is_verified for chosen in selections)
+    graph = as_returned(selections[0].detail.graph)
+    results = [f"r{i}" for i in range(len(graph.outputs))]
     return _DISPATCH.format(
+        results=", ".join(results),
+        nest=nested(graph, results),
         name=selections[0].name,
         derivatives=derivative_text(),
         warning="" if verified else f"\n\n{WARNING}",
@@ -221,7 +242,7 @@ def _dtypes(chosen: Selection) -> str:
 
 
 def _tests(chosen: Selection, module: str) -> str:
-    text = test_source(chosen.detail, chosen.name)
+    text = test_source(_flat(chosen.detail), chosen.name)
     imported = f"import {chosen.name} as exported\n"
     replaced = f"import {chosen.name} as package\nfrom {chosen.name} import {module} as exported\n"
     return text.replace(imported, replaced) + _GRADIENT_TEST.format(name=chosen.name)

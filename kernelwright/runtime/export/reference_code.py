@@ -3,9 +3,10 @@
 import keyword
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.graph import Constant, Graph, Node, ValueId
+from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId, nest
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.passes.attention_steps import expand_attention
@@ -48,19 +49,57 @@ _INFIX = {
 def function_source(graph: Graph, name: str, docstring: str) -> str:
     """Return the source of a function that computes `graph` with MLX's own ops.
 
-    It takes the graph's inputs by position, under their names, and returns one array, or a
-    tuple of them. The module that holds it imports `mlx.core as mx`.
+    It takes the graph's inputs by position, under their names, and returns what its function
+    makes of the outputs: one array, or a tuple of them, where nothing else is known. The module
+    that holds it imports `mlx.core as mx`.
 
     Raises:
         UnsupportedError: an op has no printed form; it is named.
     """
-    graph = expand_attention(graph, unless=is_one_function)
+    graph = as_returned(expand_attention(graph, unless=is_one_function))
     # What it is for is other shapes.
     printer = _Printer(graph, follows_sizes=True)
     lines = printer.body()
     parameters = ", ".join(parameter_names(graph))
     indented = "\n".join(f"    {line}" for line in lines)
     return f'def {name}({parameters}):\n    """{docstring}"""\n{indented}\n'
+
+
+def as_returned(graph: Graph) -> Graph:
+    """Return a graph whose outputs are what its function returns, each as often as it does."""
+    if graph.results is None:
+        return graph
+    types, nodes, outputs = list(graph.types), list(graph.nodes), []
+    for leaf in nest.leaves(graph.results):
+        value = graph.outputs[leaf.place]
+        for view in leaf.views:
+            nodes.append(Node(view.op, (value,), (len(types),), view.attributes))
+            types.append(TensorType(view.shape, types[value].dtype))
+            value = len(types) - 1
+        outputs.append(value)
+    return replace(
+        graph,
+        types=tuple(types),
+        nodes=tuple(nodes),
+        outputs=tuple(outputs),
+        results=nest.numbered(graph.results),
+    )
+
+
+def nested(graph: Graph, results: Sequence[str]) -> str:
+    """Return the nest of a graph's outputs, of their expressions."""
+    if graph.results is None:
+        return ", ".join(results)
+    return nest.source(graph.results, results)
+
+
+def returning_lines(graph: Graph, results: Sequence[str]) -> list[str]:
+    """Return the lines by which a function returns what it has of a graph's outputs."""
+    whole = as_returned(graph)
+    printer = _Printer(whole, follows_sizes=True)
+    printer.know(dict(zip(graph.outputs, results, strict=True)))
+    shown = printer.steps(whole.nodes[len(graph.nodes) :])
+    return [*shown, f"return {nested(whole, printer.results())}"]
 
 
 def is_printable(op: str) -> bool:
@@ -130,11 +169,15 @@ class _Printer:
 
     def body(self) -> list[str]:
         """Return the function's lines."""
-        return [*self.steps(), f"return {', '.join(self.results())}"]
+        return [*self.steps(), f"return {nested(self._graph, self.results())}"]
 
-    def steps(self) -> list[str]:
-        """Return the lines before the results are known."""
-        for node in self._graph.nodes:
+    def know(self, expressions: Mapping[ValueId, str]) -> None:
+        """Take values as given, which then need no steps."""
+        self._written |= {value: Expression(text) for value, text in expressions.items()}
+
+    def steps(self, nodes: Sequence[Node] | None = None) -> list[str]:
+        """Return the lines of the steps, all of them or some, before the results are known."""
+        for node in self._graph.nodes if nodes is None else nodes:
             self._print(node)
         return self._lines
 

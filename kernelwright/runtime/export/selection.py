@@ -9,6 +9,8 @@ from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.gain import gain_of
 from kernelwright.evaluator.static.vocabulary import UNPRINTABLE
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.nest import Output, leaves, moved
 from kernelwright.metal.kernel import Program
 from kernelwright.store import CandidateDetail
 
@@ -110,19 +112,31 @@ def require_gain(detail: CandidateDetail) -> None:
 
 
 def _as_called(detail: CandidateDetail) -> CandidateDetail:
-    """Return a candidate whose arrays come in the order in which the function was written."""
-    graph, inputs = detail.graph, detail.program.inputs
-    order = graph.as_called()
-    if order == tuple(range(len(order))):
-        return detail
+    """Return a candidate whose arrays and results come as its function takes and gives them."""
+    graph, program = detail.graph, detail.program
+    taken, given = graph.as_called(), _as_returned(graph)
     named = replace(
         graph,
-        inputs=tuple(graph.inputs[i] for i in order),
-        names=tuple(graph.input_names()[i] for i in order),
+        inputs=tuple(graph.inputs[i] for i in taken),
+        names=tuple(graph.input_names()[i] for i in taken),
         turns=(),
+        outputs=tuple(graph.outputs[i] for i in given),
+        results=moved(graph.results, {place: Output(turn) for turn, place in enumerate(given)}),
     )
-    program = detail.program.model_copy(update={"inputs": tuple(inputs[i] for i in order)})
-    return detail.model_copy(update={"graph_json": named.to_json(), "program": program})
+    if named == graph:
+        return detail
+    arrays = {
+        "inputs": tuple(program.inputs[i] for i in taken),
+        "outputs": tuple(program.outputs[i] for i in given),
+    }
+    moved_program = program.model_copy(update=arrays)
+    return detail.model_copy(update={"graph_json": named.to_json(), "program": moved_program})
+
+
+def _as_returned(graph: Graph) -> tuple[int, ...]:
+    """Return the positions of the outputs in the order in which a caller gets them."""
+    returned = (leaf.place for leaf in leaves(graph.results))
+    return tuple(dict.fromkeys((*returned, *range(len(graph.outputs)))))
 
 
 def fits_metal(detail: CandidateDetail) -> bool:

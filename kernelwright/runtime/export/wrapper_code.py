@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
 from kernelwright.runtime.export.literal_code import dtype_source
-from kernelwright.runtime.export.reference_code import function_source, parameter_names
+from kernelwright.runtime.export.reference_code import (
+    function_source,
+    parameter_names,
+    returning_lines,
+)
 from kernelwright.runtime.export.step_code import steps_source
 from kernelwright.store import CandidateDetail
 
@@ -51,7 +55,10 @@ def launch_source(program: Program, name: str, summary: str, place: str) -> str:
     """Return a function of the program's inputs that launches its kernels, whatever they are."""
     parameters = tuple(f"a_{t.name}" for t in program.inputs)
     lines = [f"def {name}({', '.join(parameters)}):", f'    """{summary}"""']
-    return "\n".join([*lines, *_launches(program, parameters, place)]) + "\n"
+    results = ", ".join(_results(program))
+    return (
+        "\n".join([*lines, *_launches(program, parameters, place), f"    return {results}"]) + "\n"
+    )
 
 
 def _docstring(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
@@ -119,11 +126,17 @@ def _wrapper(detail: CandidateDetail, name: str) -> str:
         f"    if not _serves({listed}):",
         f"        return reference({listed})",
     ]
-    return "\n".join([*lines, *_launches(detail.program, parameters, "")]) + "\n"
+    launches = _launches(detail.program, parameters, "")
+    returning = returning_lines(detail.graph, _results(detail.program))
+    return "\n".join([*lines, *launches, *(f"    {line}" for line in returning)]) + "\n"
+
+
+def _results(program: Program) -> list[str]:
+    return [f"a_{t.name}" for t in program.outputs]
 
 
 def _launches(program: Program, parameters: tuple[str, ...], place: str) -> list[str]:
-    """Print the launches of a program's kernels and the return of their results."""
+    """Print the launches of a program's kernels."""
     variables = {
         t.name: f"a_{t.name}" for t in (*program.inputs, *program.outputs, *program.temporaries)
     }
@@ -134,8 +147,7 @@ def _launches(program: Program, parameters: tuple[str, ...], place: str) -> list
     tensors = {t.name: t for t in (*program.outputs, *program.temporaries)}
     for kernel in program.kernels:
         lines += _launch(kernel, variables, tensors, _constant_name(kernel, program, place))
-    results = ", ".join(variables[t.name] for t in program.outputs)
-    return [*lines, f"    return {results}"]
+    return lines
 
 
 def _summary(detail: CandidateDetail) -> str:

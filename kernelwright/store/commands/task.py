@@ -17,13 +17,13 @@ from kernelwright.store.upsert import insert_once
 def add_task(session: Session, task: Task, signature: str) -> str:
     """Add the task unless its fingerprint is known; return it.
 
-    A region that its function calls otherwise now goes by the new name.
+    A region that its function calls otherwise now goes by the new name, and keeps how the
+    function takes and returns arrays now.
     """
     known = session.get(TaskRow, task.fingerprint)
     if known is not None:
-        if known.name != task.name and known.name.partition("/")[0] == _function(task):
-            known.name = task.name
-            _add_words(session, task, signature)
+        if known.name.partition("/")[0] == _function(task):
+            _describe(session, known, task, signature)
         return task.fingerprint
     types = task.graph.output_types or task.graph.input_types
     shapes = ", ".join(map(str, task.graph.input_types))
@@ -43,6 +43,16 @@ def add_task(session: Session, task: Task, signature: str) -> str:
         _add_words(session, task, signature)
         session.flush()
     return task.fingerprint
+
+
+def _describe(session: Session, known: TaskRow, task: Task, signature: str) -> None:
+    """Let a known task go by what its function calls and makes of it now."""
+    if known.name != task.name:
+        known.name = task.name
+        _add_words(session, task, signature)
+    graph = task.graph.to_json()
+    if known.graph != graph:
+        known.graph = graph
 
 
 def _function(task: Task) -> str:
