@@ -18,7 +18,7 @@ from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.plan import fast_traffic
-from kernelwright.plan.mlx.quantized_product import like_products, unpack_products
+from kernelwright.plan.mlx.quantized_product import UNPACKED, unpack_untried
 from kernelwright.runtime.chain import Run
 from kernelwright.runtime.cutting import is_whole_better, regions_of, wholes_of
 from kernelwright.runtime.explanation import ServedRegion
@@ -43,8 +43,6 @@ _MOST_OFFERS = 3
 """Kernels from elsewhere that are tried for one region."""
 _MOST_SLOWER = 1.5
 """Than MLX by itself, of a kernel that saves a model launches."""
-_UNPACKED = "unpacked"
-"""How trials name MLX's product of weights that are unpacked before it."""
 _ASK_EVERY_S = 30.0
 """A database elsewhere has no file whose time tells that it changed."""
 
@@ -273,20 +271,18 @@ class KernelServer:
         Where MLX multiplies many rows with packed weights slowly, unpacking them, by a champion
         or by MLX, and MLX's product of floats may be faster: the machine is asked once.
         """
-        assert self.device is not None
         found: list[Offer] = []
         for region, task in tasks.items():
-            unpacked = unpack_products(task, self.device.info.name, is_tried=True)
-            if unpacked is task or region in programs:
+            unpacked, products = unpack_untried(task)
+            trials = {p: self.machine_trial(p.trial_id, UNPACKED) for p in products}
+            untried = [product for product, trial in trials.items() if trial is None]
+            is_lost = any(trial is not None and not trial.is_kept for trial in trials.values())
+            if region in programs or not products or is_lost or len(untried) > 1:
                 continue
-            service = self._serve(unpacked)
-            name = "+".join([_UNPACKED, *(row.candidate[:16] for row in service.regions)])[:64]
-            run = _running(unpacked, service.replacements)
-            known = like_products(task).fingerprint
-            trials = {trial.candidate_id: trial for trial in self._tried([known])}
-            if name not in trials:
-                found.append(Offer(region, task, (Candidate(name, run),), known))
-            elif trials[name].is_kept:
+            run = _running(unpacked, self._serve(unpacked).replacements)
+            if untried:
+                found.append(Offer(region, task, (Candidate(UNPACKED, run),), untried[0].trial_id))
+            else:
                 programs[region] = run
         return tuple(found)
 

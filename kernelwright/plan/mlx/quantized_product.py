@@ -1,13 +1,13 @@
 """Products of many rows with packed weights, which MLX computes faster once they are unpacked."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.digest import digest
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, rewrite
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes import split_views
-from kernelwright.ir.passes.resize import resize
 
 LEAST_ROWS, LEAST_WEIGHTS = {"cuda": 512}, 1 << 24
 """Rows and weights from which on unpacked weights pay, rows by device.
@@ -17,12 +17,44 @@ then our dequantization with MLX's own product, in turns (`suite run --set unlis
 4096 with 14336: 464, 146; 4096 with 4096: 136, 42; 2048 with 8192: 113, 42; 8192 with 2048: 138,
 57. 2048 with 2048 loses, 32 to 48, and so do 64 rows of 2048 with 8192, by a plain clock: 26, 53.
 """
-_TRIED_ROWS, _TRIED_WEIGHTS = 128, 1 << 21
-"""The same where the machine itself is asked: what may pay on another chip, or for more rows."""
+TRIED_ROWS, TRIED_WEIGHTS = 128, 1 << 20
+"""The same where the machine itself is asked, which may be any. Below them unpacking is most of the
+time: 64 rows lose by half on an H200."""
+UNPACKED = digest("mx.dequantize and a product")
+"""The candidate by whose trial a machine's store knows what came of it."""
 
 
-def unpack_products(graph: Graph, device: str, *, is_tried: bool = False) -> Graph:
-    """Return the graph with the packed weights of products of many rows unpacked before them.
+@dataclass(frozen=True)
+class PackedProduct:
+    """A product of rows with packed weights, as far as its time depends on it."""
+
+    rows: int
+    packed: tuple[int, ...]
+    """The shape of the packed weights."""
+    columns: int
+    dtype: str
+    group_size: int
+    bits: int
+
+    @property
+    def weights(self) -> int:
+        """How many weights there are."""
+        return self.packed[0] * self.columns
+
+    @property
+    def bucket(self) -> int:
+        """The largest power of two of its rows: what is faster for those is so for some more."""
+        return 1 << max(self.rows, 1).bit_length() - 1
+
+    @property
+    def trial_id(self) -> str:
+        """The task under which a machine's store has its trial."""
+        parts = (self.bucket, self.packed, self.columns, self.dtype, self.group_size, self.bits)
+        return digest("quantized product", *map(str, parts))
+
+
+def unpack_products(graph: Graph, device: str) -> Graph:
+    """Return the graph with the packed weights of products unpacked where that is known to pay.
 
     The unpacking is a region of its own, which a kernel does in half of MLX's time; the product
     of floats is MLX's. Weights are rounded to their scales' dtype, as `mx.dequantize` rounds them.
@@ -31,37 +63,45 @@ def unpack_products(graph: Graph, device: str, *, is_tried: bool = False) -> Gra
     Args:
         graph: in normal form.
         device: the name of the device it runs on.
-        is_tried: True where it will be timed on the machine before it is used, so that products
-            for which it only may pay are unpacked as well.
     """
     least = LEAST_ROWS.get(device)
-    if least is None:
-        return graph
-    rows, weights = (_TRIED_ROWS, _TRIED_WEIGHTS) if is_tried else (least, LEAST_WEIGHTS)
+    return graph if least is None else _unpack(graph, least, LEAST_WEIGHTS)[0]
+
+
+def unpack_untried(graph: Graph) -> tuple[Graph, frozenset[PackedProduct]]:
+    """Return the graph with products unpacked for which that only may pay, and these products.
+
+    A machine compares both before it uses either.
+    """
+    return _unpack(graph, TRIED_ROWS, TRIED_WEIGHTS)
+
+
+def _unpack(graph: Graph, rows: int, weights: int) -> tuple[Graph, frozenset[PackedProduct]]:
+    found: set[PackedProduct] = set()
 
     def unpacked(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
-        if (
-            not _is_unpackable(node, call)
-            or call.inputs[0].size // call.inputs[0].shape[-1] < rows
-            or call.inputs[0].shape[-1] * call.inputs[1].shape[0] < weights
-        ):
+        if not _is_unpackable(node, call):
             return None
+        product = _product(call)
+        if product.rows < rows or product.weights < weights:
+            return None
+        found.add(product)
         return (_unpacked(builder, node, call),)
 
     rewritten = rewrite(graph, (unpacked,))
-    return graph if rewritten == graph else split_views(rewritten)
+    return (split_views(rewritten) if found else graph), frozenset(found)
 
 
-def like_products(task: Graph) -> Graph:
-    """Return a product of many rows for the largest power of two of them that it has.
-
-    What is faster for as many rows is so for somewhat more: prompts have lengths of their own.
-    """
-    rows = task.input_types[0].shape[-2]
-    try:
-        return resize(task, {(0, len(task.input_types[0].shape) - 2): 1 << rows.bit_length() - 1})
-    except KernelwrightError:
-        return task
+def _product(call: Call) -> PackedProduct:
+    x, packed = call.inputs[:2]
+    return PackedProduct(
+        rows=x.size // x.shape[-1],
+        packed=packed.shape,
+        columns=x.shape[-1],
+        dtype=x.dtype.value,
+        group_size=call.integer("group_size"),
+        bits=call.integer("bits"),
+    )
 
 
 def _is_unpackable(node: Node, call: Call) -> bool:

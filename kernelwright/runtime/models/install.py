@@ -63,7 +63,8 @@ class Installation:
     _sizes: Counter[Key] = field(default_factory=Counter)
     """How many sizes of a kind of call were looked at."""
     _met_once: set[Key] = field(default_factory=set)
-    _reasons: dict[str, str] = field(default_factory=dict)
+    _faults: dict[str, str] = field(default_factory=dict)
+    """What went wrong where a class of modules was looked at: ours, and none of the model's."""
     _seen: list[SeenCall] | None = None
     _learner: int = 0
     _generation: int = -1
@@ -173,6 +174,13 @@ class Installation:
     def is_no_gain(self) -> bool:
         """Say whether kernels were found and timed in place, and none of them stayed."""
         return bool(self._verdicts) and not any(self._verdicts.values())
+
+    def faults(self) -> list[str]:
+        """Name the classes of modules that a fault of ours leaves to MLX."""
+        return [
+            f"{name} is left to MLX by a fault of Kernelwright's ({fault}); please report it"
+            for name, fault in sorted(self._faults.items())
+        ]
 
     def is_looking(self) -> bool:
         """Say whether this thread is looking at a call of the model."""
@@ -339,7 +347,6 @@ class Installation:
         return chosen, covered
 
     def _plan(self, call: SeenCall, results: Results) -> Plan | None:
-        name = type(call.module).__name__
         key = (structure(call.module), call.method, call_key(call.args, call.kwargs))
         if key in self._plans:
             return self._plans[key]
@@ -348,11 +355,12 @@ class Installation:
         try:
             _check_reads(call)
             trace, plan = self._traced(call, results)
-        except KernelwrightError as e:
-            self._reasons[name] = str(e)
+        except KernelwrightError:
+            # It does what no graph holds; the modules inside may do less.
+            plan = None
         except Exception as e:
             # The call was answered already: a model that works does not fail for want of kernels.
-            self._reasons[name] = f"{name} cannot be looked at: {type(e).__name__}: {e}"
+            self._faults[type(call.module).__name__] = f"{type(e).__name__}: {e}"
         if trace is None or trace.is_shared:
             self._plans[key] = plan
         return plan
@@ -473,7 +481,8 @@ def explain_model(model: Module, args: tuple[object, ...], kwargs: Mapping[str, 
         if found is not None and found.routes and found.epoch == site.owner.epoch:
             name = ".".join(map(str, path)) or "the whole model"
             rows.append(f"{name} ({own_class(module).__name__}): kernels")
-    return "; ".join(sorted(rows)) or f"MLX runs all of it: {_why_nothing(site.owner)}"
+    served = "; ".join(sorted(rows)) or f"MLX runs all of it: {_why_nothing(site.owner)}"
+    return "; ".join([served, *site.owner.faults()])
 
 
 def _why_nothing(owner: Installation) -> str:

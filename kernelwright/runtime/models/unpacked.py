@@ -8,22 +8,27 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx.nn.layers.quantized import QuantizedLinear
 
-from kernelwright.digest import digest
 from kernelwright.errors import KernelwrightError
+from kernelwright.ir.trace.array import to_dtype
+from kernelwright.plan.mlx.quantized_product import (
+    TRIED_ROWS,
+    TRIED_WEIGHTS,
+    UNPACKED,
+    PackedProduct,
+)
 from kernelwright.runtime.derivative import have_values
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import MachineTrial
 
 LEAST_SIZE = 1 << 17
 """Elements of an input below which nothing is asked: a decode step's host time counts."""
-LEAST_ROWS, LEAST_WEIGHTS = 128, 1 << 20
-"""Below them unpacking is most of the time; 64 rows lose by half on an H200."""
 _MOST_BYTES = 1 << 30
 """Of unpacked weights, which take memory while the product runs."""
 _SECONDS = 0.1
@@ -31,7 +36,6 @@ _LEAST_SPEEDUP = 1.05
 _MOST_ERROR = 1.05
 _COMPARED = 64
 """Rows and columns whose error is compared."""
-_CANDIDATE = digest("mx.dequantize and a product")
 
 
 class Packed(NamedTuple):
@@ -42,6 +46,12 @@ class Packed(NamedTuple):
     biases: mx.array
     group_size: int
     bits: int
+
+    def product(self, x: mx.array) -> PackedProduct:
+        """Describe the product of an input."""
+        columns, dtype = x.shape[-1], to_dtype(x.dtype).value
+        shape = tuple(self.weight.shape)
+        return PackedProduct(x.size // columns, shape, columns, dtype, self.group_size, self.bits)
 
     def times(self, x: mx.array) -> mx.array:
         """Multiply as MLX does by packed weights."""
@@ -60,16 +70,13 @@ class Packed(NamedTuple):
         return x @ made.T
 
 
-Key = tuple[object, ...]
-
-
 class Unpacking:
     """Knows for which products of many rows unpacked weights are faster on this machine."""
 
     def __init__(self, server: KernelServer) -> None:
         """Try nothing yet; the server's store remembers what was tried before."""
         self._server = server
-        self._known: dict[Key, bool] = {}
+        self._known: dict[PackedProduct, bool] = {}
         self._lock = threading.Lock()
 
     def product(self, x: mx.array, packed: Packed) -> mx.array | None:
@@ -77,33 +84,32 @@ class Unpacking:
 
         The first call of a kind compares both in a tenth of a second. Rows count by powers of two.
         """
-        columns = x.shape[-1]
-        rows = x.size // columns
-        size = packed.weight.shape[0] * columns
-        if not self._server.measures_time or rows < LEAST_ROWS or size < LEAST_WEIGHTS:
+        asked = packed.product(x)
+        if (
+            not self._server.measures_time
+            or asked.rows < TRIED_ROWS
+            or not TRIED_WEIGHTS <= asked.weights <= _MOST_BYTES // x.dtype.size
+            or x.dtype != packed.scales.dtype
+        ):
             return None
-        if size * x.dtype.size > _MOST_BYTES or x.dtype != packed.scales.dtype:
-            return None
-        bucket = 1 << (rows.bit_length() - 1)
-        key = (bucket, packed.weight.shape, columns, str(x.dtype), *packed[3:])
-        known = self._known.get(key)
+        kind = replace(asked, rows=asked.bucket)
+        known = self._known.get(kind)
         if known is None:
-            known = self._decided(key, x, packed, bucket)
+            known = self._decided(kind, x, packed)
         return packed.unpacked_times(x) if known else None
 
-    def _decided(self, key: Key, x: mx.array, packed: Packed, bucket: int) -> bool:
+    def _decided(self, kind: PackedProduct, x: mx.array, packed: Packed) -> bool:
         if not self._lock.acquire(blocking=False):
             # Another thread compares; this call is MLX's.
             return False
         try:
-            task_id = digest("quantized product", *map(str, key))
-            trial = self._server.machine_trial(task_id, _CANDIDATE)
+            trial = self._server.machine_trial(kind.trial_id, UNPACKED)
             if trial is None:
                 if not have_values([x]):
                     return False
-                rows = mx.contiguous(x.reshape(-1, x.shape[-1])[:bucket])
-                trial = self._tried(task_id, rows, packed)
-            self._known[key] = trial.is_kept
+                rows = mx.contiguous(x.reshape(-1, x.shape[-1])[: kind.rows])
+                trial = self._tried(kind.trial_id, rows, packed)
+            self._known[kind] = trial.is_kept
             return trial.is_kept
         finally:
             self._lock.release()
@@ -122,7 +128,7 @@ class Unpacking:
             reason = f"{unpacked_us:.1f} us unpacked, {packed_us:.1f} us packed"
         trial = MachineTrial(
             task_id=task_id,
-            candidate_id=_CANDIDATE,
+            candidate_id=UNPACKED,
             device=info.name,
             chip=info.chip,
             runtime=info.runtime,

@@ -7,7 +7,7 @@ import pytest
 from kernelwright.ir import Graph, canonicalize, capture, interpret
 from kernelwright.plan import partition
 from kernelwright.plan.mlx import quantized_product
-from kernelwright.plan.mlx.quantized_product import unpack_products
+from kernelwright.plan.mlx.quantized_product import unpack_products, unpack_untried
 
 
 def _product(
@@ -59,3 +59,25 @@ def test_unpacking_a_large_matrix_is_a_region_and_its_product_is_mlx_s() -> None
     graph = unpack_products(_large(512, 4096), "cuda")
     (region,) = partition(graph)
     assert [node.op for node in region.nodes] == ["dequantize"]
+
+
+def test_a_graph_without_such_a_product_stays_the_same_object() -> None:
+    """Constants are numbered anew by a rewrite, and scalars have no rows."""
+
+    def attention(end: mx.array, q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        mask = mx.arange(64) < end
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
+
+    keys = mx.zeros((1, 2, 64, 64))
+    graph = canonicalize(capture(attention, mx.array(7), mx.zeros((1, 2, 1, 64)), keys, keys))
+    assert unpack_untried(graph) == (graph, frozenset())
+    assert unpack_untried(graph)[0] is graph
+
+
+def test_a_trial_stands_for_somewhat_more_rows_and_for_no_other_product() -> None:
+    def trials(rows: int, width: int = 4096) -> set[str]:
+        return {product.trial_id for product in unpack_untried(_large(rows, width))[1]}
+
+    assert trials(512) == trials(600) != trials(1024)
+    assert not trials(512) & trials(512, 8192)
+    assert not trials(127)

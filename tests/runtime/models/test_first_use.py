@@ -138,9 +138,12 @@ def test_a_prompts_packed_weights_are_unpacked_once_that_has_passed_here(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No device of the tests has MLX's slow product: this one is said to."""
-    monkeypatch.setitem(quantized_product.LEAST_ROWS, "simulator", 512)
-    monkeypatch.setattr(quantized_product, "_TRIED_ROWS", 16)
-    monkeypatch.setattr(quantized_product, "_TRIED_WEIGHTS", 1 << 12)
+    monkeypatch.setattr(KernelServer, "measures_time", True)
+    # Steps are not weighed: graphs are asked, and not the layers.
+    unweighed = property(lambda _: False, lambda *_: None)
+    monkeypatch.setattr(KernelServer, "weighs_steps", unweighed, raising=False)
+    monkeypatch.setattr(quantized_product, "TRIED_ROWS", 16)
+    monkeypatch.setattr(quantized_product, "TRIED_WEIGHTS", 1 << 12)
     model = build_model({**CONFIG, "quantization": {"group_size": 64, "bits": 4}})
     ids = mx.random.randint(0, 128, (1, 16), key=mx.random.key(1))
     expected = model(ids, cache=make_prompt_cache(model))
@@ -148,7 +151,8 @@ def test_a_prompts_packed_weights_are_unpacked_once_that_has_passed_here(
     for _ in range(3):
         made = model(ids, cache=make_prompt_cache(model))
         assert mx.allclose(made, expected, rtol=1e-3, atol=1e-3)
-    query = "SELECT reason, is_kept FROM machine_trial WHERE candidate_id = 'unpacked'"
+    unpacked = quantized_product.UNPACKED
+    query = f"SELECT reason, is_kept FROM machine_trial WHERE candidate_id = '{unpacked}'"
     tried = _rows(store, query)
     assert tried
     assert all(kept for _, kept in tried), tried

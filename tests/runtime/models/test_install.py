@@ -379,3 +379,19 @@ def test_an_array_that_is_returned_twice_is_one_array() -> None:
         one, other = model(mx.ones((2, 32)))
         assert one is other
     assert server.runs > 0
+
+
+def test_a_fault_of_ours_leaves_a_module_to_mlx_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise IndexError("tuple index out of range")
+
+    model = build()
+    expected = model(PROMPT[None])
+    monkeypatch.setattr(installing, "make_plan", fails)
+    optimize_model(model, Replaying())
+    assert mx.array_equal(model(PROMPT[None]), expected)
+    words = installing.explain_model(model, (), {})
+    assert words.startswith("MLX runs all of it: ")
+    assert "TransformerBlock is left to MLX by a fault of Kernelwright's (IndexError: tuple" in words

@@ -26,7 +26,7 @@ class Measuring(KernelServer):
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacked, "LEAST_SIZE", 128 * 64)
-    monkeypatch.setattr(unpacked, "LEAST_WEIGHTS", 64 * 64)
+    monkeypatch.setattr(unpacked, "TRIED_WEIGHTS", 64 * 64)
 
 
 @pytest.fixture
