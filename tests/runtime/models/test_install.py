@@ -394,4 +394,6 @@ def test_a_fault_of_ours_leaves_a_module_to_mlx_and_is_named(
     assert mx.array_equal(model(PROMPT[None]), expected)
     words = installing.explain_model(model, (), {})
     assert words.startswith("MLX runs all of it: ")
-    assert "TransformerBlock is left to MLX by a fault of Kernelwright's (IndexError: tuple" in words
+    assert (
+        "TransformerBlock is left to MLX by a fault of Kernelwright's (IndexError: tuple" in words
+    )
