@@ -12,9 +12,12 @@ from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator.layout import layout_text
 from kernelwright.metal.device.simulator.toolchain import (
     INCLUDE,
+    LANGUAGE_FLAGS,
+    VARIANT_FLAGS,
     cache_path,
     compiler_path,
     compiler_version,
+    include_digest,
     link,
     publish,
     run,
@@ -23,6 +26,7 @@ from kernelwright.metal.device.simulator.toolchain import (
 )
 
 _SOURCES = Path(__file__).parent / "runtime"
+_COMBINES = _SOURCES / "prebuilt.metal"
 _BUILD_FLAGS = (
     *("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
     # Nothing here unwinds; GNU's names are those of the registers of a signal's context.
@@ -62,7 +66,12 @@ def build_runtime(machine: str = platform.machine(), system: str = sys.platform)
         layout.write_text(layout_text())
         sources = [*sorted([*_SOURCES.glob("*.cpp"), *_SOURCES.glob("*.S")]), layout]
         with ThreadPoolExecutor() as pool:
+            combines = pool.map(
+                lambda flags: _compile_combines(flags, target_flags(machine, system), folder),
+                ((), ("-DKW_WIDE",)),
+            )
             objects = list(pool.map(lambda source: _compile(source, options, folder), sources))
+            objects += combines
         link(objects, folder / output.name, machine=machine, system=system)
         publish(folder / output.name, output)
     return output
@@ -83,12 +92,23 @@ def runtime_path(machine: str = platform.machine(), system: str = sys.platform) 
 def _compile(source: Path, options: tuple[str, ...], folder: Path) -> Path:
     compiled = folder / f"{source.name}.o"
     language = _CPP_FLAGS if source.suffix == ".cpp" else ()
-    status, said = run(
-        ["clang", *language, *_BUILD_FLAGS, *options, "-c", str(source), "-o", str(compiled)]
-    )
+    command = ["clang", *language, *_BUILD_FLAGS, *options, "-c", str(source), "-o", str(compiled)]
+    _check(run(command))
+    return compiled
+
+
+def _compile_combines(slots: tuple[str, ...], target: tuple[str, ...], folder: Path) -> Path:
+    """Compile the combine functions as a kernel's text is, for slots apart or side by side."""
+    compiled = folder / f"{_COMBINES.name}{''.join(slots)}.o"
+    options = (*LANGUAGE_FLAGS, *target, *VARIANT_FLAGS["plain"], *slots)
+    _check(run(["clang", "-x", "c++", *options, "-c", str(_COMBINES), "-o", str(compiled)]))
+    return compiled
+
+
+def _check(result: tuple[int, str]) -> None:
+    status, said = result
     if status != 0:
         raise DeviceError(f"the simulator's runtime does not build: {said.strip()}")
-    return compiled
 
 
 def _headers(machine: str, system: str) -> list[Path]:
@@ -105,6 +125,7 @@ def _headers(machine: str, system: str) -> list[Path]:
 def _digest(*options: str) -> str:
     text = "\0".join((compiler_version(), *options, *_BUILD_FLAGS, *_CPP_FLAGS))
     digest = hashlib.sha256(text.encode() + layout_text().encode())
-    for path in sorted([*_SOURCES.iterdir(), INCLUDE / "kw" / "abi.h"]):
+    digest.update(include_digest().encode())
+    for path in sorted(_SOURCES.iterdir()):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

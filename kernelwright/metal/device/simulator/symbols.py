@@ -17,6 +17,7 @@ _WIDENING = Path(__file__).parent / "wide"
 """Adds calls of the runtime to what clang makes."""
 _BUILTIN = re.compile(r"__builtin_(\w+)")
 _RUNTIME = re.compile(r"\bkw_\w+")
+_PREBUILT = re.compile(r"\bKW_PREBUILT\((\w+)")
 _MATH = frozenset(
     (
         *("acos", "acosh", "asin", "asinh", "atan", "atanh", "atan2", "ceil", "copysign", "cos"),
@@ -50,6 +51,8 @@ def _library_symbols() -> frozenset[str]:
     texts = [path.read_text() for path in sources if path.is_file()]
     builtins = {name for text in texts for name in _BUILTIN.findall(text)}
     runtime = {name for text in texts for name in _RUNTIME.findall(text)}
+    prebuilt = {name for text in texts for name in _PREBUILT.findall(text)}
+    runtime |= {f"kw_prebuilt_{dense}{name}" for name in prebuilt for dense in ("", "dense_")}
     math = {f"{name}{suffix}" for name in _MATH for suffix in ("", "f")}
     return frozenset(builtins | runtime | math) | _MEMORY | {"_GLOBAL_OFFSET_TABLE_"}
 

@@ -1,6 +1,7 @@
 """Metal text compiles, and what does not is told at the candidate's own line."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from kernelwright import metal
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator import toolchain
+from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.compiler import (
     LIBRARIES_PER_FOLDER,
     _prune,
@@ -279,3 +281,29 @@ def test_the_compiler_is_stopped_by_the_processor_time_that_it_has_had(tmp_path:
     status, _ = toolchain.run(command, timeout_s=1)
 
     assert status == toolchain.TIMED_OUT
+
+
+@pytest.mark.parametrize("variant", ["plain", "sanitize", "count", "wide", "vet"])
+def test_what_the_runtime_has_compiled_is_not_compiled_again(variant: Variant) -> None:
+    text = """kernel void combined(device float* x [[buffer(0)]],
+                     uint i [[thread_position_in_grid]]) {
+  x[i] = OPERATION(x[i]);
+}"""
+    built, own = (
+        metal.simulator.compile(HEAD + text.replace("OPERATION", name), variant=variant)
+        .image(variant)
+        .path.read_bytes()
+        for name in ("simd_sum", "simd_product")
+    )
+    dense = "dense_" if variant in ("wide", "vet") else ""
+    assert f"kw_prebuilt_{dense}sum_of_float".encode() in built
+    assert b"kw_reduce" not in built
+    assert b"kw_reduce" in own
+
+
+def test_the_runtime_has_every_combine_function_that_the_headers_name() -> None:
+    table = (toolchain.INCLUDE / "kw" / "prebuilt.h").read_text()
+    names = re.findall(r"^KW_PREBUILT\((\w+)", table, re.MULTILINE)
+    assert len(names) >= 40
+    runtime = load_runtime()
+    assert all(hasattr(runtime, f"kw_prebuilt_{d}{n}") for n in names for d in ("", "dense_"))
