@@ -43,6 +43,7 @@ SQUARED_RELU = Either(
         *square_of(RELU).patterns,
         *_chosen(square_of(X)).patterns,
         Made(("multiply",), (X, RELU)),
+        Made(("multiply",), (square_of(X), _POSITIVE)),
     )
 )
 _POWER = Made(("exp",), (X,))

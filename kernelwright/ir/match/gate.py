@@ -2,13 +2,25 @@
 
 from dataclasses import replace
 
+from kernelwright.ir.match.activation import SOFTPLUS
 from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Pattern, Row
 from kernelwright.ir.match.row import AXES, SHIFTED_SOFTMAX, X, over_row
 
 CHOSEN, PICKED, BIAS, EPSILON = "chosen", "picked", "bias", "epsilon"
 _FEW, _SCORES = "axes of the few", "scores"
-_WRITTEN = (replace(way, name=_SCORES) for way in SHIFTED_SOFTMAX.patterns if isinstance(way, Made))
-SCORES = Either((Made(("softmax", "sigmoid"), (X,), name=_SCORES, axes=AXES), *_WRITTEN))
+
+
+def _named(ways: Either) -> tuple[Made, ...]:
+    return tuple(replace(way, name=_SCORES) for way in ways.patterns if isinstance(way, Made))
+
+
+SCORES = Either(
+    (
+        Made(("softmax", "sigmoid"), (X,), name=_SCORES, axes=AXES),
+        Made(("sqrt",), (SOFTPLUS,), name=_SCORES),
+        *_named(SHIFTED_SOFTMAX),
+    )
+)
 """What each expert is worth to a row."""
 
 
@@ -47,6 +59,16 @@ SHARES = over_row(
     _picked_from(SCORES), Either((_TOTAL, Made(("add",), (_TOTAL, Row(Bind(EPSILON))))))
 )
 """The best scores of each row over their sum."""
-_OWN = Made(("softmax", "sigmoid"), (_picked_from(X),), name=_SCORES, axes=_FEW)
-GATE = Either((*SHARES.patterns, _OWN, _picked_from(SCORES)))
+_SHIFTED_FEW = Made(
+    ("subtract",), (_picked_from(X), Row(Made(("max",), (Bind(PICKED),), axes=_FEW)))
+)
+_POWERS = "exponentials"
+_WRITTEN_OWN = over_row(
+    Made(("exp",), (_SHIFTED_FEW,), name=_POWERS), Made(("sum",), (Bind(_POWERS),), axes=_FEW)
+)
+_OWN = (
+    Made(("softmax", "sigmoid"), (_picked_from(X),), name=_SCORES, axes=_FEW),
+    *_named(_WRITTEN_OWN),
+)
+GATE = Either((*SHARES.patterns, *_OWN, _picked_from(SCORES)))
 """Shares of the best experts: of their scores, as scores of their own logits, or the scores."""

@@ -97,6 +97,19 @@ class Either:
 
     patterns: "tuple[Pattern, ...]"
 
+    def ways(self, op: str) -> "tuple[Pattern, ...]":
+        """Return the patterns that a value may match that an op makes, '' for one that none does.
+
+        Most values match none, which is quicker to see by the op than by its operands.
+        """
+        if op not in self._ways:
+            self._ways[op] = tuple(_beginning_with(self, op))
+        return self._ways[op]
+
+    @cached_property
+    def _ways(self) -> "dict[str, tuple[Pattern, ...]]":
+        return {}
+
 
 @dataclass(frozen=True)
 class Made:
@@ -120,6 +133,17 @@ class Made:
 Pattern = Bind | Number | Row | Either | Made
 
 
+def _beginning_with(pattern: Pattern, op: str) -> Iterator[Pattern]:
+    match pattern:
+        case Either(patterns):
+            for one in patterns:
+                yield from _beginning_with(one, op)
+        case Made(ops):
+            yield from (pattern,) if op in ops else ()
+        case _:
+            yield pattern
+
+
 def match(source: Source, pattern: Pattern, value: ValueId) -> Found | None:
     """Return the first way in which a value matches a pattern, or None."""
     return next(matches(source, pattern, value), None)
@@ -139,8 +163,9 @@ def matches(
         case Row(inner):
             row = source.row(value)
             yield from () if row is None else matches(source, inner, row, known)
-        case Either(patterns):
-            for one in patterns:
+        case Either():
+            made = source.node(value)
+            for one in pattern.ways("" if made is None else made.op):
                 yield from matches(source, one, value, known)
         case Made():
             yield from _made(source, pattern, value, known)

@@ -55,6 +55,11 @@ class Rows:
         return broadcast_placement(kept, self.shape)
 
     @property
+    def count(self) -> int:
+        """How many elements a row has."""
+        return math.prod(self.shape[axis] for axis in self.axes)
+
+    @property
     def are_last(self) -> bool:
         """Say whether rows are the last axis."""
         return self.axes == (len(self.shape) - 1,)

@@ -13,29 +13,31 @@ Layout = Literal["halves", "interleaved"]
 
 @dataclass(frozen=True)
 class Rotation:
-    """Rows of `x` turned by cosines and sines, all of each or its beginning."""
+    """Rows of `x` turned by cosines and sines, all of each or neighbours in it."""
 
     x: ValueId
     cosine: ValueId
     sine: ValueId
     layout: Layout
-    turned: int
-    """How many elements of a row are turned; the others stay as they are."""
+    turned: range
+    """Which elements of a row are turned; the others stay as they are."""
 
 
 def rotation_of(row: Sequence[Sum]) -> Rotation | None:
     """Read a row as `a cos - b sin` and `a sin + b cos` of its pairs, in one of both layouts."""
-    turned = next((i for i, terms in enumerate(row) if len(terms) != 2), len(row))
-    if turned < 2 or turned % 2:
+    places = [place for place, terms in enumerate(row) if len(terms) == 2]
+    turned = range(places[0], places[-1] + 1) if places else range(0)
+    if len(turned) < 2 or len(turned) % 2 or len(turned) > len(places):
         return None
     views = [{v for key in terms for v, _ in key} for terms in row]
     layouts: tuple[Layout, Layout] = ("halves", "interleaved")
+    kept = [*range(turned.start), *range(turned.stop, len(row))]
     for x in sorted(set.intersection(*views)):
-        is_kept = all(terms == {((x, i),): 1.0} for i, terms in enumerate(row[turned:], turned))
+        is_kept = all(row[place] == {((x, place),): 1.0} for place in kept)
         if not is_kept or not _holds_each_row(x):
             continue
         for layout in layouts:
-            tables = _tables(row[:turned], x, layout)
+            tables = _tables(row, turned, x, layout)
             if tables is not None:
                 return Rotation(x[0], *tables, layout, turned)
     return None
@@ -46,17 +48,19 @@ def _holds_each_row(x: View) -> bool:
     return len(x[1]) <= 1 and all(step for _, step in x[1])
 
 
-def _tables(row: Sequence[Sum], x: View, layout: Layout) -> tuple[ValueId, ValueId] | None:
-    half = len(row) // 2
+def _tables(
+    row: Sequence[Sum], turned: range, x: View, layout: Layout
+) -> tuple[ValueId, ValueId] | None:
+    half = len(turned) // 2
     cosines: list[Element] = []
     sines: list[Element] = []
-    for place, terms in enumerate(row):
+    for i, place in enumerate(turned):
         if layout == "halves":
-            is_first, other = place < half, (place + half) % len(row)
+            is_first, other = i < half, turned[(i + half) % len(turned)]
         else:
-            is_first, other = place % 2 == 0, place ^ 1
-        cosine = _factor(terms, (x, place), 1.0)
-        sine = _factor(terms, (x, other), -1.0 if is_first else 1.0)
+            is_first, other = i % 2 == 0, turned[i ^ 1]
+        cosine = _factor(row[place], (x, place), 1.0)
+        sine = _factor(row[place], (x, other), -1.0 if is_first else 1.0)
         if cosine is None or sine is None:
             return None
         cosines.append(cosine)
@@ -67,12 +71,13 @@ def _tables(row: Sequence[Sum], x: View, layout: Layout) -> tuple[ValueId, Value
 
 
 def _is_table(found: Sequence[Element], layout: Layout) -> bool:
-    """Say whether elements are those of one table in order, one a pair or one a place."""
+    """Say whether elements are those of one table, even steps apart, one a pair or one a place."""
     view, first = found[0]
     pairs = len(found) // 2
     order = [i - first for of, i in found if of == view]
     a_pair = [i % pairs if layout == "halves" else i // 2 for i in range(len(found))]
-    return order in (a_pair, [*range(len(found))])
+    step = max(order) // max(pairs - 1, 1)
+    return order in ([step * i for i in a_pair], [*range(len(found))])
 
 
 def _factor(terms: Sum, element: Element, coefficient: float) -> Element | None:

@@ -2,7 +2,7 @@
 
 from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Pattern, Row
 
-AXES, BY_PLACES = "axes", "by places"
+AXES, BY_PLACES, COUNTED = "axes", "by places", "counted"
 X = Bind("x")
 SHIFTED = Made(("subtract",), (X, Row(Made(("max",), (X,), axes=AXES))), name="shifted")
 """x less the largest of its row."""
@@ -75,8 +75,18 @@ SOFTMAX = Either((*_SOFTMAX, Made(("exp",), (_LOG_SOFTMAX,))))
 ANY_LOG_SOFTMAX = Either((_LOG_SOFTMAX, Made(("log",), (Either(_SOFTMAX),))))
 
 
+_IS_TARGET = Made(("equal",), (Bind(COUNTED), Bind("target")))
+"""Where a row's places, which are counted, are the target of the row."""
+
+
 def _picked_from(scores: Pattern) -> Either:
-    """Return one element of each row: by an index a row, or by pairs of places."""
+    """Return one element of each row: by an index a row, by pairs of places, by adding zeros."""
+    others_zero = Either(
+        (
+            Made(("select",), (_IS_TARGET, scores, Number(0.0))),
+            Made(("multiply",), (_IS_TARGET, scores)),
+        )
+    )
     counted = Made(("arange",), (), attributes=(("start", 0.0), ("step", 1.0)))
     return Either(
         (
@@ -87,6 +97,7 @@ def _picked_from(scores: Pattern) -> Either:
                 name=BY_PLACES,
                 attributes=(("axes", (0, 1)),),
             ),
+            Made(("sum",), (others_zero,), axes=AXES),
         )
     )
 
@@ -107,5 +118,6 @@ CENTRED = Made(("subtract",), (X, Row(_MIDDLE)), name="centred")
 """x less the mean of its row."""
 VARIANCE = Made(("mean",), (square_of(CENTRED),), axes=AXES)
 MEAN_SQUARE = Made(("mean",), (square_of(X),), axes=AXES, attributes=(("ddof", 0),))
+SUM_OF_SQUARES = Made(("sum",), (square_of(X),), axes=AXES)
 SPREAD = Either((VARIANCE, Made(("subtract",), (Row(MEAN_SQUARE), square_of(Row(_MIDDLE))))))
 """The variance as it is defined, or as the mean of squares less the square of the mean."""

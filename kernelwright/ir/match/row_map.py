@@ -121,8 +121,8 @@ class RowMaps:
 
     def _computed(self, node: Node, axes: int) -> list[Sum] | None:
         rows = [self.row(v, axes) for v in node.inputs]
-        if node.op == "multiply" and any(map(self._scales, node.inputs, rows)):
-            # What a norm makes of a row is turned as a whole, so it stands for itself.
+        if node.op == "multiply" and any(map(self._scales, rows)):
+            # What a norm or a scale makes of a row is turned as a whole: it stands for itself.
             return None
         pairs = zip(*rows, strict=True)
         join = _product if node.op == "multiply" else _total
@@ -130,12 +130,13 @@ class RowMaps:
         found = [join(left, _scaled(right, sign)) for left, right in pairs]
         return None if any(not _is_short(terms) for terms in found) else found
 
-    def _scales(self, value: ValueId, row: Sequence[Sum]) -> bool:
-        """Say whether a row is a norm's: one element all along, or weights, which are no signs."""
+    @staticmethod
+    def _scales(row: Sequence[Sum]) -> bool:
+        """Say whether a row is a norm's or a scale's: one element all along, or no mere signs."""
         is_known = all(terms.keys() <= {()} for terms in row)
         sizes = {abs(number) for terms in row for number in terms.values()}
         if is_known:
-            return self.plain.number(value) is None and not sizes <= {1.0}
+            return not sizes <= {1.0}
         return len(row) > 1 and all(terms == row[0] for terms in row)
 
     def _moved(self, node: Node, shape: tuple[int, ...], axes: int) -> list[Sum] | None:

@@ -9,7 +9,7 @@ from kernelwright.ir.graph.builder import GraphBuilder, rewrite
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.attention import Attention, MaskLayer, Scores, attention_of
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes import fold, view
+from kernelwright.ir.passes import fold, packed_product, view
 from kernelwright.ir.passes.attention_mask import sight_of
 from kernelwright.ir.passes.attention_operand import (
     key_heads,
@@ -29,9 +29,10 @@ def gather_attention(graph: Graph) -> Graph:
     scores, heads repeated or grouped, masks chosen or added. The result computes the same up to
     rounding, not bit for bit: it is for plans that keep attention whole, as
     `mx.fast.scaled_dot_product_attention` does on a GPU. Complex pairs, by which some turn queries
-    and keys, become floats that a kernel can hold.
+    and keys, become floats that a kernel can hold. So are products with weights that are unpacked
+    for them, which `mx.quantized_matmul` reads packed.
     """
-    gathered = rewrite(split_complex(graph), (_attention,))
+    gathered = rewrite(split_complex(graph), (_attention, *packed_product.RULES))
     if gathered == graph:
         return graph
     return split_views(rewrite(gathered, (*fold.RULES, *view.RULES), merge=True))

@@ -95,11 +95,31 @@ def _one_transpose(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Va
     if inner is not None:
         first = Call(dict(inner.attributes), (), ()).integers("axes")
         value, axes = inner.inputs[0], tuple(first[axis] for axis in axes)
-    shape = builder.types[value].shape
-    moved = [axis for axis in axes if shape[axis] != 1]
-    if moved == sorted(moved):
+    if _are_in_order(axes, builder.types[value].shape):
         return [reshape(builder, value, call.outputs[0].shape)]
-    return [builder.apply("transpose", value, axes=axes)]
+    repeated = _transposed_repeat(builder, value, axes, call.outputs[0].shape)
+    return [builder.apply("transpose", value, axes=axes) if repeated is None else repeated]
+
+
+def _are_in_order(axes: Sequence[int], shape: Sequence[int]) -> bool:
+    """Say whether axes in another order hold the elements in the same one."""
+    moved = [axis for axis in axes if shape[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _transposed_repeat(
+    builder: GraphBuilder, value: ValueId, axes: Sequence[int], shape: tuple[int, ...]
+) -> ValueId | None:
+    """Repeat along other axes instead of moving those that only repeat, as `mx.vmap` does."""
+    inner = builder.made_by(value, "broadcast")
+    if inner is None:
+        return None
+    source = builder.types[inner.inputs[0]].shape
+    aligned = (*(1,) * (len(axes) - len(source)), *source)
+    if not _are_in_order(axes, aligned):
+        return None
+    row = reshape(builder, inner.inputs[0], tuple(aligned[axis] for axis in axes))
+    return broadcast(builder, row, shape)
 
 
 def _no_slice(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:

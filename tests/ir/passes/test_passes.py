@@ -141,6 +141,16 @@ def test_views_reach_their_canonical_form(
     assert ops(canonicalize(capture(function, X))) == expected
 
 
+def test_what_vmap_repeats_is_repeated_along_its_own_axis() -> None:
+    def normed(row: mx.array) -> mx.array:
+        return row * mx.rsqrt(mx.mean(row * row) + 1e-6)
+
+    x = mx.random.normal((2, 6, 32), key=mx.random.key(0))
+    graph = canonicalize(capture(mx.vmap(mx.vmap(normed)), x))
+    assert "transpose" not in {node.op for node in graph.nodes}
+    assert mx.array_equal(ir.interpret(graph, x)[0], mx.vmap(mx.vmap(normed))(x))
+
+
 def test_a_narrowing_cast_is_kept() -> None:
     graph = canonicalize(capture(lambda x: x.astype(mx.float16).astype(mx.float32), X))
     assert ops(graph) == ["cast", "cast"]

@@ -1,6 +1,6 @@
 """Naming what a graph computes: softmax, norms, activations, attention, as people know them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,7 +54,8 @@ def idioms(graph: Graph) -> tuple[Idiom, ...]:
     reader = Reader(graph)
     found: list[Idiom] = []
     taken: set[int] = set()
-    fresh = [idiom for matcher in _MATCHERS for idiom in _matches(reader, matcher)]
+    values = _results(reader)
+    fresh = [idiom for matcher in _MATCHERS for idiom in _matches(reader, matcher, values)]
     # A matcher may see an idiom with and without its weight; the wider one is meant.
     for idiom in sorted(fresh, key=lambda idiom: -len(idiom.indices)):
         if taken.isdisjoint(idiom.indices):
@@ -63,12 +64,21 @@ def idioms(graph: Graph) -> tuple[Idiom, ...]:
     return tuple(sorted(found, key=lambda idiom: idiom.indices))
 
 
-def _matches(reader: Reader, matcher: Callable[[Reader, ValueId], Match | None]) -> list[Idiom]:
+def _results(reader: Reader) -> list[ValueId]:
+    """Return the values that computing makes, or a cast of them: no mere views."""
+    firsts = ((node.op, node.outputs[0]) for node in reader.graph.nodes)
+    return [
+        value
+        for op, value in firsts
+        if op not in SPREADING and (op == "cast" or reader.base(value) == value)
+    ]
+
+
+def _matches(
+    reader: Reader, matcher: Callable[[Reader, ValueId], Match | None], values: Sequence[ValueId]
+) -> list[Idiom]:
     result = []
-    for node in reader.graph.nodes:
-        value = node.outputs[0]
-        if node.op in SPREADING or (node.op != "cast" and reader.base(value) != value):
-            continue
+    for value in values:
         match = matcher(reader, value)
         if match is None:
             continue

@@ -96,7 +96,10 @@ def _gates(reader: Reader, value: ValueId, whole: ValueId | None = None) -> Iter
         yield from _of(_affine(reader, factor), product.less(factor))
     for factor in dict.fromkeys(product.denominators):
         yield from _over(reader, _affine(reader, factor), product.less(factor))
-    yield from _distributed(reader, value, whole)
+    for factor in dict.fromkeys(product.numerators):
+        beside = product.less(factor)
+        for gate in _distributed(reader, factor, whole):
+            yield replace(gate, beside=beside.times(gate.beside))
 
 
 def _of(read: _Affine | None, beside: Product) -> Iterator[_Gate]:
@@ -138,9 +141,9 @@ def _distributed(reader: Reader, value: ValueId, whole: ValueId | None) -> Itera
         if rest is None or len(rest.numerators) != 1 or rest.denominators or alone.denominators:
             continue
         read = _affine(reader, rest.numerators[0])
-        if read is not None and not read.constant and alone.numerators:
-            slope = sign * read.slope * bent.scale
-            shifted = replace(read, constant=alone.scale, slope=slope)
+        if read is not None and alone.numerators:
+            bent_part = read.scaled(sign * bent.scale)
+            shifted = replace(bent_part, constant=alone.scale + bent_part.constant)
             yield from _of(shifted, replace(alone, scale=1.0))
 
 

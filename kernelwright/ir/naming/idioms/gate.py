@@ -6,6 +6,8 @@ from kernelwright.ir.match.pattern import matches
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
 from kernelwright.ir.ops import Call
 
+_WORTHS = {"sigmoid": "sigmoid", "sqrt": "sqrt_softplus"}
+
 
 def gate(reader: Reader, value: ValueId) -> Match | None:
     """Match the weights of each row's best experts."""
@@ -21,8 +23,7 @@ def gate(reader: Reader, value: ValueId) -> Match | None:
             continue
         made = reader.node(values["scores"]) if "scores" in values else None
         operands = {role: values[role] for role in ("x", BIAS) if role in values}
-        is_sigmoid = made is not None and made.op == "sigmoid"
-        worth = "sigmoid" if is_sigmoid else "softmax"
+        worth = _WORTHS.get("" if made is None else made.op, "softmax")
         parameters: dict[str, Parameter] = {"experts": count, "scores": worth}
         return Match("moe_gate", operands, parameters)
     return None
@@ -35,5 +36,9 @@ def _best(ranks: Call, *, are_negated: bool) -> int | None:
         return 1
     start, step, count = (ranks.integer(name) for name in ("start", "step", "count"))
     taken = {start + step * place for place in range(count)}
-    first = 0 if are_negated else ranks.inputs[0].shape[-1] - count
-    return count if taken == {*range(first, first + count)} else None
+    columns = ranks.inputs[0].shape[-1]
+    edge = count if are_negated else columns - count
+    # A partition puts what is before a place before it, and promises no other order.
+    is_ordered = ranks.integer("kth") in (-1, edge - 1, edge)
+    is_best = taken == ({*range(edge)} if are_negated else {*range(edge, columns)})
+    return count if is_ordered and is_best else None

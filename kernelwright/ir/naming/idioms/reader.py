@@ -13,6 +13,7 @@ from kernelwright.ir.match.placement import (
     in_order,
     placed,
 )
+from kernelwright.ir.match.plain_form import plain_form
 from kernelwright.ir.match.row_map import RowMaps
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 
@@ -51,6 +52,14 @@ class Product:
             left.remove(value)
         return Product(tuple(left), self.denominators, self.scale)
 
+    def times(self, other: "Product") -> "Product":
+        """Multiply two products."""
+        return Product(
+            self.numerators + other.numerators,
+            self.denominators + other.denominators,
+            self.scale * other.scale,
+        )
+
     def less(self, factor: ValueId) -> "Product":
         """Remove a factor once, from above or from below."""
         if factor in self.numerators:
@@ -71,6 +80,7 @@ class Reader:
         self._repeated: dict[tuple[ValueId, Placement], ValueId] = {}
         self._bases: dict[ValueId, ValueId] = {}
         self._placed: dict[ValueId, tuple[ValueId, Placement]] = {}
+        self._nodes: dict[ValueId, Node | None] = {}
 
     @cached_property
     def maps(self) -> RowMaps:
@@ -97,6 +107,10 @@ class Reader:
         """Return what a value is, before what repeats it, too."""
         return self._first_of(self._place(value)[0])
 
+    def repeats_of(self, value: ValueId) -> Placement:
+        """Return which elements, in which order, a value has of what it is before views."""
+        return self._place(value)[1]
+
     def operand(self, value: ValueId) -> ValueId:
         """Return an operand before a broadcast that follows from both shapes, as NumPy's does."""
         root, places = self._place(value)
@@ -112,8 +126,12 @@ class Reader:
         return self._first_of(root) if is_along else self.base(value)
 
     def node(self, value: ValueId) -> Node | None:
-        """Return the node that makes a value, before views and casts."""
-        return self._producer(self.base(value))
+        """Return the node that makes a value, before views and casts, in its plain form."""
+        base = self.base(value)
+        if base not in self._nodes:
+            made = self._producer(base)
+            self._nodes[base] = None if made is None else plain_form(self, made)
+        return self._nodes[base]
 
     def row(self, value: ValueId) -> ValueId | None:
         """Return one element a row where a value repeats it along the row that it was made of."""
@@ -121,7 +139,7 @@ class Reader:
         is_single = self.graph.types[root].size == 1
         if is_single or places == in_order(self.graph.types[root].size):
             return self._first_of(root)
-        reduced = self._reduced(root, _MOST_STEPS)
+        reduced = self.reduced(root)
         return self._first_of(root) if reduced and places == reduced.placement else None
 
     def number(self, value: ValueId) -> float | None:
@@ -138,7 +156,7 @@ class Reader:
 
     def made_by(self, value: ValueId, *ops: str) -> Node | None:
         """Return the node that makes a value, if it is one of `ops`."""
-        node = self._producer(self.base(value))
+        node = self.node(value)
         return node if node is not None and node.op in ops else None
 
     def operands(self, node: Node) -> tuple[ValueId, ...]:
@@ -190,11 +208,7 @@ class Reader:
             return Product(below.denominators, below.numerators, scale)
         left, right = (self.product(v, whole) for v in node.inputs)
         if node.op == "multiply":
-            return Product(
-                left.numerators + right.numerators,
-                left.denominators + right.denominators,
-                left.scale * right.scale,
-            )
+            return left.times(right)
         return Product(
             left.numerators + right.denominators,
             left.denominators + right.numerators,
@@ -242,7 +256,7 @@ class Reader:
         key = (node.op, node.attributes, self.base(node.inputs[0]))
         return self._first.setdefault(key, value)
 
-    def _reduced(self, value: ValueId, left: int) -> Rows | None:
+    def reduced(self, value: ValueId, left: int = _MOST_STEPS) -> Rows | None:
         """Return the rows of which a value has one element each."""
         node = self._producer(self.base(value))
         if node is None or not left:
@@ -250,9 +264,11 @@ class Reader:
         kind, call = op_named(node.op).kind, self.call(node)
         if kind is Kind.REDUCTION and call.outputs[0].size < call.inputs[0].size:
             return Rows(call.inputs[0].shape, reduced_axes(call))
+        if node.op == "matmul" and (call.inputs[0].shape[-2], call.inputs[1].shape[-1]) == (1, 1):
+            return Rows(call.inputs[0].shape, (len(call.inputs[0].shape) - 1,))
         if kind is not Kind.ELEMENTWISE:
             return None
-        found = (self._reduced(v, left - 1) for v in node.inputs)
+        found = (self.reduced(v, left - 1) for v in node.inputs)
         return next((reduced for reduced in found if reduced is not None), None)
 
     def _producer(self, value: ValueId) -> Node | None:

@@ -1,7 +1,8 @@
 """Recognising what works on rows: softmax, log-sum-exp, variance, norms, cross-entropy."""
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.ir.graph import ValueId
 from kernelwright.ir.match.pattern import Found, match, matches
@@ -12,11 +13,13 @@ from kernelwright.ir.match.row import (
     AXES,
     BY_PLACES,
     CENTRED,
+    COUNTED,
     CROSS_ENTROPY,
     MEAN_SQUARE,
     SHIFTED,
     SOFTMAX,
     SPREAD,
+    SUM_OF_SQUARES,
 )
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
 
@@ -41,11 +44,26 @@ def logsumexp(reader: Reader, value: ValueId) -> Match | None:
 
 def cross_entropy(reader: Reader, value: ValueId) -> Match | None:
     """Match a row's log-sum-exp less the score at its target."""
-    found = match(reader, CROSS_ENTROPY, value)
-    if found is not None and BY_PLACES in found.values and not found.rows[AXES].are_last:
-        return None
-    loss = _along("cross_entropy", found, _shape_of_x(reader, found), "target")
-    return _bare(reader, loss, found)
+    for found in matches(reader, CROSS_ENTROPY, value):
+        if BY_PLACES in found.values and not found.rows[AXES].are_last:
+            continue
+        if COUNTED in found.values and not _is_one_place(reader, found):
+            continue
+        loss = _along("cross_entropy", found, _shape_of_x(reader, found), "target")
+        if loss is not None and COUNTED in found.values:
+            target = reader.root(found.values["target"])
+            loss = replace(loss, operands={**loss.operands, "target": target})
+        return _bare(reader, loss, found)
+    return None
+
+
+def _is_one_place(reader: Reader, found: Found) -> bool:
+    """Say whether places are counted along each row, and compared with one number of the row."""
+    rows = found.rows[AXES]
+    counted = reader.made_by(reader.vector(found.values[COUNTED], rows), "arange")
+    steps = None if counted is None else (counted.attribute("start"), counted.attribute("step"))
+    is_by_row = reader.repeats_of(found.values["target"]) == rows.placement
+    return steps == (0.0, 1.0) and is_by_row
 
 
 def _along(name: str, found: Found | None, shape: tuple[int, ...], *others: str) -> Match | None:
@@ -146,6 +164,8 @@ class _Norm:
     """x, or x less its mean."""
     rows: Rows
     parameters: dict[str, Parameter]
+    gain: float = 1.0
+    """The square of what has to be multiplied, where the root is of more than the mean square."""
 
 
 def _layer_norms(
@@ -168,6 +188,24 @@ def _rms_norms(reader: Reader, value: ValueId, spread: ValueId, epsilon: float) 
     for found in matches(reader, MEAN_SQUARE, spread):
         x = found.values["x"]
         yield _Norm("rms_norm", x, x, found.rows[AXES], {"epsilon": epsilon})
+    total = reader.product(spread)
+    if len(total.numerators) != 1 or total.denominators:
+        return
+    for x, rows in _sums_of_squares(reader, total.numerators[0]):
+        gain = total.scale * rows.count
+        yield _Norm("rms_norm", x, x, rows, {"epsilon": epsilon}, gain)
+
+
+def _sums_of_squares(reader: Reader, value: ValueId) -> Iterator[tuple[ValueId, Rows]]:
+    """Yield what a value has the sums of squares of, added up or multiplied as vectors."""
+    for found in matches(reader, SUM_OF_SQUARES, value):
+        yield found.values["x"], found.rows[AXES]
+    node = reader.made_by(value, "matmul")
+    rows = None if node is None else reader.reduced(value)
+    if node is not None and rows is not None:
+        one, other = reader.operands(node)
+        if one == other:
+            yield one, rows
 
 
 def _with_weight(reader: Reader, value: ValueId, factor: ValueId, norm: _Norm) -> Match | None:
@@ -175,11 +213,21 @@ def _with_weight(reader: Reader, value: ValueId, factor: ValueId, norm: _Norm) -
     rest = reader.product(value, norm.multiplied).without(norm.multiplied)
     rest = rest and rest.less(factor)
     rows = norm.rows.within(reader.shape(value))
-    if rest is None or rows is None or rest.scale != 1.0 or rest.denominators:
+    if rest is None or rows is None or rest.denominators or len(rest.numerators) > 1:
         return None
-    if len(rest.numerators) > 1:
+    # The count of a row is no constant of the graph where a mean is one op.
+    rounded = 0.0 if norm.gain == 1.0 else 4 * reader.type(value).dtype.epsilon
+    if rest.scale <= 0 or not math.isclose(rest.scale**2, norm.gain, rel_tol=rounded):
         return None
     operands = {"x": norm.x}
     if rest.numerators:
         operands["weight"] = reader.vector(rest.numerators[0], rows)
-    return Match(norm.name, operands, {"axes": rows.axes, **norm.parameters})
+    parameters = {"axes": rows.axes, **norm.parameters}
+    return Match(norm.name, operands, _per(parameters, norm.gain))
+
+
+def _per(parameters: dict[str, Parameter], gain: float) -> dict[str, Parameter]:
+    """Return the parameters of a norm whose root, with its epsilon, was that much too large."""
+    epsilon = parameters["epsilon"]
+    assert isinstance(epsilon, int | float)
+    return {**parameters, "epsilon": epsilon / gain}
