@@ -6,15 +6,21 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictBool, StrictInt, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.graph.open_size import OpenSize
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.extent import evaluate, symbols_in
 
-Extent = int | str
+
+def _arithmetic(given: object) -> object:
+    return given.text if isinstance(given, OpenSize) else given
+
+
+Extent = Annotated[int | str, BeforeValidator(_arithmetic)]
 """A size: an integer, or launch arithmetic over dimension and tunable names."""
 TemplateValue = Annotated[Dtype | StrictBool | StrictInt | str, Field(union_mode="left_to_right")]
 """A template argument: a dtype, a flag, or an extent. MLX allows no floats here."""

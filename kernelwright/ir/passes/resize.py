@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.analysis.input_independent import Known
@@ -28,11 +29,25 @@ class FreeDimension:
     """A reduction, scan, sort or contraction runs along it."""
 
 
+@dataclass(frozen=True)
+class _Dimensions:
+    """How the sizes of a graph hang together, and which of them its constants may follow from."""
+
+    shapes: Shapes
+    spelled: dict[int, float]
+
+
+# Lowering asks for one dimension after the other.
+@lru_cache(maxsize=16)
+def _dimensions(graph: Graph) -> _Dimensions:
+    shapes = Shapes(graph)
+    return _Dimensions(shapes, _spelled_symbols(graph, shapes))
+
+
 def free_dimensions(graph: Graph) -> tuple[FreeDimension, ...]:
     """List the dimensions of the inputs that can change without changing what is computed."""
-    shapes = Shapes(graph)
+    shapes, spelled = _dimensions(graph).shapes, _dimensions(graph).spelled
     reduced = _reduced_symbols(graph, shapes)
-    spelled = _spelled_symbols(graph, shapes)
     groups: dict[int, list[tuple[Axis, int]]] = {}
     for position, value in enumerate(graph.inputs):
         for axis, size in enumerate(shapes.resolved(value)):
@@ -53,14 +68,14 @@ def free_dimensions(graph: Graph) -> tuple[FreeDimension, ...]:
 def resize(graph: Graph, sizes: Mapping[Axis, int]) -> Graph:
     """Return the same computation with some axes of the inputs in other sizes.
 
-    Axes that can only change together follow. `sizes` maps (input position, axis) to a size.
+    Axes that can only change together follow. `sizes` maps (input position, axis) to a size; where
+    that is an `OpenSize`, so is all that follows from it, in arithmetic over its name.
 
     Raises:
         InputError: there is no such axis, or two sizes contradict each other.
         UnsupportedError: an axis is tied to a constant, a captured weight or an op that fixes it.
     """
-    shapes = Shapes(graph)
-    spelled = _spelled_symbols(graph, shapes)
+    shapes, spelled = _dimensions(graph).shapes, _dimensions(graph).spelled
     chosen: dict[int, int] = {}
     for (position, axis), wanted in sizes.items():
         symbol, value = _solved(graph, shapes, position, axis, wanted)

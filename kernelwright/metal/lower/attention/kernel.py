@@ -206,13 +206,14 @@ class KeyWalk:
         last = str(keys)
         before = self._earliest()
         if layout.chunks > 1:
-            length = str(layout.length)
             if self.is_open:
                 all_chunks = layout.chunks * layout.stride
                 seen = f"keys - {before}" if before else "keys"
                 rounded = f"({seen} + {all_chunks - 1}) / {all_chunks} * {layout.stride}"
                 self.writer.line(f"uint share = {rounded};")
                 length = "share"
+            else:
+                length = str(layout.length)
             first = f"chunk * {length} + {first}"
             last = f"(chunk + 1) * {length}"
             last = f"{before} + {last}" if before else last

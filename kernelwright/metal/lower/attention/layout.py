@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph.open_size import OpenSize
 from kernelwright.metal.lower.attention.deal import Deal
 from kernelwright.metal.lower.attention.terms import Attended
 from kernelwright.metal.lower.emit.layout import Line
@@ -64,8 +65,11 @@ class Layout:
 
     @property
     def chunks(self) -> int:
-        """Chunks that have any keys."""
-        return -(-self.attended.sizes.seen // self.length) if self.schedule.chunks > 1 else 1
+        """Chunks that have any keys; of an open number of keys all that there are."""
+        seen = self.attended.sizes.seen
+        if self.schedule.chunks == 1 or isinstance(seen, OpenSize):
+            return self.schedule.chunks
+        return -(-seen // self.length)
 
     @property
     def is_ragged(self) -> bool:

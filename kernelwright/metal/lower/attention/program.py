@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.open_size import OpenSize
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.resize import Axis, free_dimensions, resize
 from kernelwright.metal.family.contraction import trouble_with_attention
@@ -11,7 +12,7 @@ from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.attention.kernel import lower_attention
 from kernelwright.metal.lower.attention.terms import Sizes
 from kernelwright.metal.lower.prefill.kernel import lower_prefill
-from kernelwright.metal.lower.program.opening import PRIMES, Opening, program_of
+from kernelwright.metal.lower.program.opening import Opening, open_size, program_of
 from kernelwright.metal.schedule import Attention, Prefill
 
 
@@ -34,33 +35,33 @@ def attention_program(graph: Graph, schedule: Attention | Prefill) -> Program:
 
 def token_axes(graph: Graph) -> tuple[Axis, ...]:
     """Return the axes of the inputs that count tokens, where as many are queries as keys."""
-    before = _sizes(graph)
+    before, tokens = _sizes(graph), open_size("tokens")
     if before.queries != before.keys:
         return ()
     axes: list[Axis] = []
     for free in free_dimensions(graph):
-        after = _resized(graph, free.axes) if set(free.multiples) == {1} else None
-        if after is not None and PRIMES[0] in (after.queries, after.keys):
+        after = _resized(graph, free.axes, tokens) if set(free.multiples) == {1} else None
+        if after is not None and tokens in (after.queries, after.keys):
             axes += free.axes
-    wanted = replace(before, queries=PRIMES[0], keys=PRIMES[0])
-    return tuple(axes) if axes and _resized(graph, tuple(axes)) == wanted else ()
+    wanted = replace(before, queries=tokens, keys=tokens)
+    return tuple(axes) if axes and _resized(graph, tuple(axes), tokens) == wanted else ()
 
 
 def _key_axes(graph: Graph) -> tuple[Axis, ...]:
     """Return the axes of the inputs along which keys are counted, if nothing else hangs on them."""
-    before = _sizes(graph)
-    wanted = replace(before, keys=PRIMES[0])
+    before, keys = _sizes(graph), open_size("keys")
+    wanted = replace(before, keys=keys)
     for free in free_dimensions(graph):
         is_count = set(free.multiples) == {1} and free.size == before.keys
-        if is_count and _resized(graph, free.axes) == wanted:
+        if is_count and _resized(graph, free.axes, keys) == wanted:
             return free.axes if _is_open(graph, before) else ()
     return ()
 
 
-def _resized(graph: Graph, axes: tuple[Axis, ...]) -> Sizes | None:
-    """Return the sizes of an attention some of whose inputs' axes are long; None if none may be."""
+def _resized(graph: Graph, axes: tuple[Axis, ...], size: OpenSize) -> Sizes | None:
+    """Return the sizes of an attention some of whose inputs' axes are open; None if none may be."""
     try:
-        return _sizes(resize(graph, dict.fromkeys(axes, PRIMES[0])))
+        return _sizes(resize(graph, dict.fromkeys(axes, size)))
     except KernelwrightError:
         return None
 

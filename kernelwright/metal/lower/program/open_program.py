@@ -19,20 +19,22 @@ def open_program(graph: Graph, write: Write) -> Program:
     signature = Signature.of(graph)
     kernels = write(graph, signature)
     generic = generalize(graph, lambda other: write(other, Signature.of(other)), kernels)
-    inputs = tuple(
-        Tensor(name=name, dtype=type_.dtype, shape=generic.input_shape(i))
-        for i, (name, type_) in enumerate(signature.inputs)
-    )
-    outputs = tuple(
-        Tensor(name=name, dtype=type_.dtype, shape=generic.output_shape(i))
-        for i, (name, type_) in enumerate(signature.outputs)
+    inputs, outputs = (
+        tuple(
+            Tensor(name=name, dtype=type_.dtype, shape=type_.shape)
+            for (name, _), type_ in zip(arrays, types, strict=True)
+        )
+        for arrays, types in (
+            (signature.inputs, generic.graph.input_types),
+            (signature.outputs, generic.graph.output_types),
+        )
     )
     spelled = write(graph, signature.spelling((*inputs, *outputs)))
     return Program(
         inputs=inputs,
         outputs=outputs,
         kernels=tuple(
-            kernel.model_copy(update={"grid": generic.grid(kernels, i)})
-            for i, kernel in enumerate(spelled)
+            kernel.model_copy(update={"grid": grid})
+            for kernel, grid in zip(spelled, generic.grids, strict=True)
         ),
     )

@@ -1,24 +1,31 @@
-"""Kernels for any size of a dimension: written at two large primes, whose traces text shows."""
+"""Kernels for any size of a dimension: written of a graph in which it is open."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.open_size import OpenSize
 from kernelwright.ir.passes.resize import Axis, resize
-from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
+from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.program.signature import Signature
 
-PRIMES = (1000003, 1000033)
-"""Sizes at which no other size of a kernel could hide."""
+_LARGE_PRIMES = {"keys": 1000003, "tokens": 1000033}
+"""What decisions see of an open dimension: more than any limit, and a multiple of nothing."""
 _APART = 4096
-"""How far a number of a kernel may be from a multiple of the size."""
-_NUMBER = re.compile(r"(?P<before>[/%] )?(?<![\w.])(?P<digits>\d{6,})u?(?![\w.])")
+"""How near to a multiple of the size a number of a kernel would have to come from it."""
+_WRITTEN = re.compile(r"(?P<before>[-*/%] )?@(?P<text>[^@]*)@u?l?(?P<after> [*/%])?")
+_NUMBER = re.compile(r"(?<![\w.])\d{6,}(?=u?l?(?![\w.]))")
 
 Lowered = tuple[Signature, tuple[Kernel, ...], tuple[Tensor, ...]]
 Write = Callable[[Graph, Signature], tuple[tuple[Kernel, ...], tuple[Tensor, ...]]]
 """Writes kernels, and names the arrays between them."""
+
+
+def open_size(name: str) -> OpenSize:
+    """Return any size of a dimension of a name."""
+    return OpenSize.named(name, _LARGE_PRIMES[name])
 
 
 @dataclass(frozen=True)
@@ -29,66 +36,50 @@ class Opening:
     axes: tuple[Axis, ...]
 
     def program(self, graph: Graph, write: Callable[[Graph], Lowered]) -> Program | None:
-        """Return the program for any size, if kernels written at two sizes are the same text."""
+        """Return the program for any size; None where a kernel needs more than sums of it."""
         if not self.axes:
             return None
         try:
-            one, other = (self._at(graph, write, prime) for prime in PRIMES)
-        except (KernelwrightError, _EntangledError):
+            resized = resize(graph, dict.fromkeys(self.axes, open_size(self.name)))
+            signature, kernels, temporaries = write(resized)
+            named = tuple(self._named(k, signature) for k in kernels)
+        except KernelwrightError:
             return None
-        return one if one == other else None
+        return program_of((signature, named, temporaries))
 
-    def _at(self, graph: Graph, write: Callable[[Graph], Lowered], size: int) -> Program:
-        resized = resize(graph, dict.fromkeys(self.axes, size))
-        signature, kernels, temporaries = write(resized)
-        named = tuple(self._named(k, signature, size) for k in kernels)
-        return program_of(
-            (signature, named, temporaries), lambda shape: [self._extent(n, size) for n in shape]
-        )
-
-    def _extent(self, number: int, size: int) -> Extent:
-        times, rest = divmod(number, size)
-        if rest or not times:
-            return number
-        return self.name if times == 1 else f"{self.name} * {times}"
-
-    def _named(self, kernel: Kernel, signature: Signature, size: int) -> Kernel:
-        """Return a kernel whose text reads the size instead of having it."""
-
-        def replace(match: re.Match[str]) -> str:
-            number = int(match["digits"])
-            times = round(number / size)
-            apart = number - times * size
-            if times == 0:
-                return match[0]
-            before = match["before"] or ""
-            if abs(apart) > _APART or (before and (times > 1 or apart)):
-                raise _EntangledError
-            text = self.name if times == 1 else f"{self.name} * {times}"
-            return before + text + (f" {'+' if apart > 0 else '-'} {abs(apart)}" if apart else "")
-
-        source = _NUMBER.sub(replace, kernel.source)
+    def _named(self, kernel: Kernel, signature: Signature) -> Kernel:
+        """Return a kernel whose text reads the size from the shape of an array."""
+        if any(self._is_left_over(int(number)) for number in _NUMBER.findall(kernel.source)):
+            raise UnsupportedError(f"a number of the kernel follows from {self.name}.")
+        source = _WRITTEN.sub(_without_marks, kernel.source)
         if re.search(rf"\b{self.name}\b", re.sub(r"//.*", "", source)):
             read = [(signature.inputs[p][0], axis) for p, axis in self.axes]
             known = [(array, axis) for array, axis in read if array in kernel.inputs]
             if not known:
-                raise _EntangledError
+                raise UnsupportedError(f"no array of the kernel has {self.name} in its shape.")
             array, axis = known[0]
             source = f"uint {self.name} = {array}_shape[{axis}];\n{source}"
         return kernel.model_copy(update={"source": source})
 
+    def _is_left_over(self, number: int) -> bool:
+        prime = _LARGE_PRIMES[self.name]
+        times = round(number / prime)
+        return times > 0 and abs(number - times * prime) <= _APART
 
-class _EntangledError(Exception):
-    """A number of the text is made of the size in a way that text cannot say."""
+
+def _without_marks(written: re.Match[str]) -> str:
+    """Return the text of an open size, in parentheses where what stands beside it binds tighter."""
+    before, text, after = (written[name] or "" for name in ("before", "text", "after"))
+    is_sum = " + " in text or " - " in text
+    is_bound = (is_sum and (before or after)) or (" * " in text and before[:1] in ("/", "%"))
+    return f"{before}({text}){after}" if is_bound else f"{before}{text}{after}"
 
 
-def program_of(
-    lowered: Lowered, extents: Callable[[Sequence[int]], Sequence[Extent]] = tuple
-) -> Program:
-    """Return the program of kernels, with shapes as `extents` writes them."""
+def program_of(lowered: Lowered) -> Program:
+    """Return the program of kernels, with open sizes by name."""
     signature, kernels, temporaries = lowered
     inputs, outputs = (
-        tuple(Tensor(name=n, dtype=t.dtype, shape=tuple(extents(t.shape))) for n, t in arrays)
+        tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in arrays)
         for arrays in (signature.inputs, signature.outputs)
     )
     return Program(inputs=inputs, outputs=outputs, temporaries=temporaries, kernels=kernels)

@@ -1,11 +1,12 @@
 """Scans along rows: lanes run along a tile, a prefix over lanes joins them, a carry joins tiles."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node
-from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.kernel_ir.expression import Load, ScanExpr, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, unflatten
@@ -69,10 +70,11 @@ def scan_shape(graph: Graph) -> tuple[int, int]:
     """
     found: set[tuple[int, int]] = set()
     for node in _scans(graph):
-        type_ = graph.types[node.inputs[0]]
-        if node.attribute("axis") not in (-1, len(type_.shape) - 1):
+        type_, axis = graph.types[node.inputs[0]], Call.of(graph, node).integer("axis")
+        columns = type_.shape[axis]
+        if math.prod(type_.shape[axis % len(type_.shape) :]) != columns:
             raise UnsupportedError(f"{node.op} along an outer axis has no kernel yet.")
-        found.add((type_.size // type_.shape[-1], type_.shape[-1]))
+        found.add((type_.size // columns, columns))
     if len(found) != 1:
         raise UnsupportedError(f"a kernel scans rows of one shape, found {len(found)}.")
     return found.pop()
