@@ -118,3 +118,24 @@ def test_nobody_is_told_of_reading_the_padding_behind_three_elements() -> None:
     outcome = kernel.launch([y], grid=shape, threadgroup=shape, fresh=["y"], sanitize=True)
     assert {r.kind for r in outcome.reports} == {ReportKind.UNWRITTEN_OUTPUT}
     assert outcome.reports[0].offset == 12
+
+
+_WRAPPED = """
+kernel void read(const device {0}* x [[buffer(0)]], const device {0}* w [[buffer(1)]],
+                 device {0}* y [[buffer(2)]], uint i [[thread_position_in_grid]]) {{
+  y[i] = w[i] + {1}[{2}];
+}}
+"""
+
+
+@pytest.mark.parametrize("element", ["float", "long", "float4", "long4", "float4x4"])
+@pytest.mark.parametrize("index", ["i - 1", "int(i) - 0x7fffffff"])
+@pytest.mark.parametrize("name", ["x", "w"])
+def test_an_index_that_wraps_is_named_after_its_own_array(
+    element: str, index: str, name: str
+) -> None:
+    library = simulator.compile(_WRAPPED.format(element, name, index))
+    arrays = {each: np.zeros(64 * _THREADS, np.uint8) for each in ("x", "w", "y")}
+    shape = (_THREADS, 1, 1)
+    outcome = library.kernel("read").launch(arrays, grid=shape, threadgroup=shape, sanitize=True)
+    assert _beyond_the_end(outcome) == {name}

@@ -9,8 +9,9 @@ namespace kw {
 
 namespace {
 
-// 32 GiB: any 32-bit index of 4-byte elements stays within its own buffer's slot.
-constexpr uint32_t WIDEST_SLOT_SHIFT = 35;
+// 512 GiB: any 32-bit index of elements of up to 64 bytes, a float4x4, that wraps either way stays
+// within its own buffer's slot, and is named after it.
+constexpr uint32_t WIDEST_SLOT_SHIFT = 39;
 
 uint32_t narrowest_slot_shift(const Request& request) {
   uint64_t largest = 0;
