@@ -1,5 +1,8 @@
 """The least that a task must move and compute, however clever the kernel."""
 
+from functools import lru_cache
+
+from kernelwright.evaluator.speed.indexed_read import least_chosen, least_indexed
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Domain, Kind, Op, op_named
@@ -11,8 +14,9 @@ def least_bytes(graph: Graph) -> int:
     """Return the bytes that every right kernel reads or writes.
 
     Outputs are written whole. An input counts where no kernel can know its elements to be
-    irrelevant: not what is gathered from, sliced away, or chosen against by a mask, since half of
-    a causal mask's scores may rightly stay unread.
+    irrelevant: not what is sliced away, or chosen against by a mask. Of what is gathered from no
+    more is certain than one window; the indices count, and so does what a mask that hangs on no
+    input leaves.
     """
     return sum(least_bytes_read(graph)) + sum(t.nbytes for t in graph.output_types)
 
@@ -43,6 +47,7 @@ def least_operations(graph: Graph) -> int:
     return total
 
 
+@lru_cache(maxsize=32)
 def _needed_elements(graph: Graph) -> dict[ValueId, int]:
     """Count for each value how many of its elements every kernel must know."""
     masked = _masked_values(graph)
@@ -67,7 +72,9 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
         # What is repeated is read once.
         return wanted * min(size, made) // max(made, 1)
     others = [v for i, v in enumerate(node.inputs) if i != place]
-    if any(v in masked for v in others) or (op.behaviour.chooses and place > 0):
+    if op.behaviour.chooses and place > 0:
+        return least_chosen(graph, node, place) if is_whole else 0
+    if any(v in masked for v in others):
         return 0
     if op.behaviour.absorbs and not graph.types[node.inputs[place]].dtype.is_float:
         return 0
@@ -76,11 +83,10 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
     if op.kind is Kind.REDUCTION:
         return 0 if op.behaviour.makes_bool else wanted * size // max(made, 1)
     if op.kind is Kind.CONTRACTION and not _is_whole(graph, node):
-        return 0
+        return least_indexed(graph, node, place, wanted)
     if op.kind in _WHOLE or _joins_parts(op):
         return size if is_whole else 0
-    # Of gathers, scatters and the rest, indices decide what is read, and nobody knows them.
-    return 0
+    return least_indexed(graph, node, place, wanted)
 
 
 def _joins_parts(op: Op) -> bool:
