@@ -137,7 +137,8 @@ def _compiles_whole(region: Region) -> bool:
         i for i in region.indices if op_named(region.graph.nodes[i].op).kind is not Kind.VIEW
     }
     groups = compile_groups(region.graph, region.indices)
-    return any(working.issubset(group) for group in groups)
+    is_one_launch = compiled_traffic(region.graph, region.indices).launches == 1
+    return is_one_launch and any(working.issubset(group) for group in groups)
 
 
 def recomputed_flops(graph: Graph) -> int:

@@ -11,6 +11,7 @@ from kernelwright.ir.region import Region
 from kernelwright.plan.mlx.attention import has_mlx_kernel, steps_apart
 from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
+from kernelwright.plan.mlx.step import mlx_steps
 
 # mlx/compile.cpp: max_compile_depth and max_compile_arrays of 0.32.4.
 COMPILE_DEPTH = 11
@@ -47,15 +48,17 @@ def eager_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic
     `indices` limits the count to some nodes. `mean` counts as the sum and the product that MLX
     launches.
     """
-    chosen = range(len(graph.nodes)) if indices is None else sorted(set(indices))
-    return _total(graph, [(i,) for i in chosen if _launches(graph, graph.nodes[i])])
+    steps = mlx_steps(graph)
+    chosen = steps.among(indices)
+    return _total(steps.graph, [(i,) for i in sorted(chosen) if _launches(steps.graph, i)])
 
 
 def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     """Count what `mx.compile` leaves: elementwise chains fused as it fuses them, the rest eager."""
-    chosen = set(range(len(graph.nodes)) if indices is None else indices)
-    groups = [g for g in compile_groups(graph) if chosen.intersection(g)]
-    return _total(graph, [tuple(i for i in g if i in chosen) for g in groups])
+    steps = mlx_steps(graph)
+    chosen, every = steps.among(indices), set(range(len(steps.graph.nodes)))
+    groups = [[i for i in g if i in chosen] for g in _groups(steps.graph, every)]
+    return _total(steps.graph, [tuple(group) for group in groups if group])
 
 
 def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
@@ -133,16 +136,31 @@ def planned_traffic(
     graph: Graph, regions: Sequence[Region], indices: Iterable[int] | None = None
 ) -> Traffic:
     """Count a plan: one kernel a region, and everything else as `mx.compile` does it."""
-    chosen = set(range(len(graph.nodes)) if indices is None else indices)
-    covered = {i for region in regions for i in region.indices}
-    rest = compile_groups(graph, chosen - covered)
-    kept = [region.indices for region in regions if chosen.issuperset(region.indices)]
-    return _total(graph, rest) + _total(graph, kept, are_kernels=True)
+    steps = mlx_steps(graph)
+    chosen = steps.among(indices)
+    kernels = [steps.among(region.indices) for region in regions]
+    rest = _groups(steps.graph, chosen.difference(*kernels))
+    kept = [tuple(sorted(kernel)) for kernel in kernels if chosen >= kernel]
+    return _total(steps.graph, rest) + _total(steps.graph, kept, are_kernels=True)
 
 
 def compile_groups(graph: Graph, among: Iterable[int] | None = None) -> list[tuple[int, ...]]:
-    """Group nodes as `mx.compile` fuses them; nodes that launch nothing are in no group alone."""
-    allowed = set(range(len(graph.nodes)) if among is None else among)
+    """Group nodes as `mx.compile` fuses them; nodes that launch nothing are in no group alone.
+
+    A mean is where its sum is, though its product may be in the kernel that reads it.
+    """
+    steps = mlx_steps(graph)
+    seen: set[int] = set()
+    groups = []
+    for group in _groups(steps.graph, steps.among(among)):
+        own = dict.fromkeys(steps.node_of[i] for i in group)
+        groups.append(tuple(i for i in own if i not in seen))
+        seen.update(own)
+    return [group for group in groups if group]
+
+
+def _groups(graph: Graph, allowed: set[int]) -> list[tuple[int, ...]]:
+    """Group the steps of MLX as `mx.compile` fuses them."""
     grouped: set[int] = set()
     groups: list[tuple[int, ...]] = []
     for index in reversed(range(len(graph.nodes))):
@@ -151,7 +169,7 @@ def compile_groups(graph: Graph, among: Iterable[int] | None = None) -> list[tup
         node = graph.nodes[index]
         if op_named(node.op).kind is Kind.ELEMENTWISE:
             members = _fused(graph, index, allowed - grouped)
-        elif _launches(graph, node):
+        elif _launches(graph, index):
             members = {index}
         else:
             continue
@@ -200,7 +218,8 @@ def _fusable(node: Node) -> bool:
     return op_named(node.op).kind is Kind.ELEMENTWISE or node.op == "broadcast"
 
 
-def _launches(graph: Graph, node: Node) -> bool:
+def _launches(graph: Graph, index: int) -> bool:
+    node = graph.nodes[index]
     if op_named(node.op).kind is not Kind.VIEW:
         return True
     return copies(graph, node)
@@ -239,14 +258,11 @@ def _total(
 
 
 def _apart(graph: Graph, group: tuple[int, ...]) -> Traffic:
-    """Count what MLX launches beyond one kernel: the product after a mean's sum, scores' steps."""
+    """Count what MLX launches beyond one kernel: the steps of scores that it has no kernel for."""
     node = graph.nodes[group[0]]
-    if len(group) > 1:
+    if len(group) > 1 or node.op != "attention":
         return Traffic()
-    if node.op == "attention":
-        return Traffic(*steps_apart(Call.of(graph, node)))
-    nbytes = graph.types[node.outputs[0]].nbytes
-    return Traffic(nbytes, nbytes, 1) if node.op == "mean" else Traffic()
+    return Traffic(*steps_apart(Call.of(graph, node)))
 
 
 def _external(graph: Graph, members: set[int]) -> list[ValueId]:
@@ -305,7 +321,7 @@ def _taken(graph: Graph, node: Node, place: int) -> dict[ValueId, int]:
 
 def _stored(graph: Graph, value: ValueId) -> ValueId:
     maker = graph.producer_of.get(value)
-    while maker is not None and not _launches(graph, graph.nodes[maker]):
+    while maker is not None and not _launches(graph, maker):
         node = graph.nodes[maker]
         if graph.types[node.inputs[0]].size > graph.types[value].size:
             # A slice reads only its part.

@@ -25,7 +25,8 @@ def expand_means(graph: Graph) -> Graph:
     return rewrite(graph, [_expand])
 
 
-def _scale_constant(divisor: int, form: str, dtype: Dtype) -> Constant:
+def scale_constant(divisor: int, form: str, dtype: Dtype) -> Constant:
+    """Return what MLX multiplies a sum by, or divides it by, for its mean."""
     value = float(divisor) if form == "divide" else 1.0 / divisor
     return Constant.of(np.array(value), dtype)
 
@@ -44,7 +45,7 @@ def _mean(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | 
         attributes = {"axes": axes, "ddof": ddof, "form": form}
         divisor = mean_divisor(Call(attributes, (source,), call.outputs))
         # A divisor of one says nothing: any sum is divided by it.
-        if divisor > 1 and _scale_constant(divisor, form, scale.type.dtype).data == scale.data:
+        if divisor > 1 and scale_constant(divisor, form, scale.type.dtype).data == scale.data:
             return builder.add("mean", total.inputs, call.outputs, attributes.items())
     return None
 
@@ -62,7 +63,7 @@ def _expand(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] 
     form = call.text("form")
     axes = [("axes", call.attributes["axes"])]
     total = builder.add("sum", node.inputs, [TensorType(output.shape, output.dtype)], axes)[0]
-    scale = builder.constant(_scale_constant(mean_divisor(call), form, output.dtype))
+    scale = builder.constant(scale_constant(mean_divisor(call), form, output.dtype))
     return builder.add(form, [total, broadcast(builder, scale, output.shape)], [output])
 
 

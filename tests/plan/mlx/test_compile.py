@@ -9,9 +9,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, reject, settings
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir import OPS, Graph, Kind, capture
+from kernelwright.ir import OPS, Graph, Kind, canonicalize, capture
 from kernelwright.ir.passes.duplicate import merge_common_subexpressions, split_views
-from kernelwright.plan.traffic import COMPILE_ARRAYS, COMPILE_DEPTH, compile_groups
+from kernelwright.plan.traffic import (
+    COMPILE_ARRAYS,
+    COMPILE_DEPTH,
+    compile_groups,
+    compiled_traffic,
+)
 from tests.ir.op_steps import NOT_FROM_FUNCTIONS, dtypes_of, matrices, step_of
 from tests.ir.programs import Program, example, programs
 
@@ -50,6 +55,18 @@ def known_kernels(captured: Graph) -> list[str]:
     graph = split_views(captured)
     groups = [group for group in compile_groups(graph) if len(group) > 1]
     return sorted(_letters("".join(_primitive(graph, i) for i in group)) for group in groups)
+
+
+_VIEWS = frozenset({"Broadcast", "Squeeze", "ExpandDims", "Reshape", "Transpose", "Slice"})
+
+
+def launches(function: Function, arrays: list[mx.array], path: Path) -> int:
+    """Count what MLX launches of a compiled call: all but views, of which none copies here."""
+    mx.eval(arrays)
+    made = mx.compile(function)(*arrays)
+    mx.export_to_dot(str(path), made)
+    ops = re.findall(r'label ?= ?"(\w+)"', path.read_text())
+    return sum(op not in _VIEWS and op != "CompiledBroadcast" for op in ops)
 
 
 def _primitive(graph: Graph, index: int) -> str:
@@ -157,3 +174,43 @@ def test_random_programs_are_fused_as_the_model_says(tmp_path: Path, program: Pr
     assume(len(merge_common_subexpressions(captured).nodes) == len(captured.nodes))
     expected = known_kernels(captured)
     assert mlx_kernels(program, arrays, tmp_path / "graph.dot") == expected
+
+
+def _centred(x: mx.array) -> mx.array:
+    return mx.exp(x - mx.mean(x, axis=-1, keepdims=True))
+
+
+def _averages(x: mx.array) -> list[mx.array]:
+    mean = mx.mean(x, axis=-1, keepdims=True)
+    return [x - mean, mean]
+
+
+def _squared(x: mx.array) -> mx.array:
+    return x * mx.rsqrt(mx.mean(mx.square(x), axis=-1, keepdims=True) + 1e-5)
+
+
+def _divided(x: mx.array) -> mx.array:
+    return mx.tanh(mx.sum(x, axis=0) / x.shape[0]) * x
+
+
+MEANS = (
+    _centred,
+    _averages,
+    _squared,
+    _divided,
+    lambda x: mx.mean(x, axis=-1),
+    lambda x: mx.mean(x * x),
+    lambda x: mx.mean(x, axis=-1) * 2 + 1,
+    lambda x: mx.var(x, axis=-1),
+    lambda x: mx.std(x, axis=0, ddof=1) * x,
+    lambda x: mx.rsqrt(mx.mean(x, axis=0) + mx.max(x, axis=0)) * x,
+    lambda x: mx.softmax(x - mx.mean(x, axis=1, keepdims=True), axis=-1),
+    lambda x: [mx.mean(x, axis=1), mx.mean(mx.exp(x), axis=0) + 1],
+)
+
+
+@pytest.mark.parametrize("function", MEANS)
+def test_launches_of_means_are_those_of_mlx(function: Function, tmp_path: Path) -> None:
+    graph = canonicalize(capture(function, X))
+    assert "mean" in {node.op for node in graph.nodes}
+    assert compiled_traffic(graph).launches == launches(function, [X], tmp_path / "graph.dot")
