@@ -111,7 +111,22 @@ class BanditStrategy:
 
     def left(self, search: TaskSearch) -> Batch:
         """Return what models have checked, and were kept from submitting."""
+        batch = self._unsubmitted(search)
+        if (play := self._plays.get(search.task.fingerprint)) is not None:
+            # What the replies took is charged to the step that asked for them.
+            before = best_value(search)
+            play.taken += [Taken(self._step_of(play, one), [one], before) for one in batch]
+        return batch
+
+    def _unsubmitted(self, search: TaskSearch) -> Batch:
         return self._fresh(self._coder.left(search.task, search.history), search)
+
+    @staticmethod
+    def _step_of(play: Play, draft: Proposal) -> Move:
+        """Return the step in which a model wrote what it did not submit."""
+        if play.move is not None and play.move.step in _ASKS_MODEL:
+            return play.move
+        return play.wrote.get(draft.author, Move(Step.IDEA, draft.author))
 
     def leave(self, search: TaskSearch, reason: str) -> None:
         """Leave the conversations about a task where they stand, and count what they took."""
@@ -209,7 +224,7 @@ class BanditStrategy:
                 raise
             # Templates and tuning go on, and what a model has checked is tried first.
             play.over = f"models cannot go on: {described(e)}"
-            batch = self.left(search)
+            batch = self._unsubmitted(search)
         spent = self._since_begun(play, search)
         if batch:
             return take(play, batch, spent)

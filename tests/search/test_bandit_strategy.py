@@ -2,6 +2,7 @@
 
 import math
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -509,3 +510,57 @@ def test_schedules_that_are_judged_side_by_side_share_one_lead_over_mlx() -> Non
     play_out(strategy, search, SLOW.model_copy(update={"speedups": (told,)}))
     assert len([step for step in memory.steps if step.step is Step.TUNE]) > 1
     assert sum(step.lead + step.gain for step in memory.steps) == pytest.approx(math.log(2.0))
+
+
+class Unsubmitted(Asked):
+    """A model that is at it when the time is over, with a right program that it checked."""
+
+    def __init__(self, draft: Proposal) -> None:
+        super().__init__([])
+        self.draft, self.is_over = draft, threading.Event()
+
+    def write(
+        self,
+        task: Task,
+        device: DeviceInfo,
+        history: Sequence[Attempt],
+        *,
+        count: int,
+        start: Start = NEW_IDEA,
+    ) -> Sequence[Proposal]:
+        found = super().write(task, device, history, count=count, start=start)
+        self.is_over.wait(20.0)
+        return found
+
+    def left(self, task: Task, history: Sequence[Attempt]) -> Sequence[Proposal]:
+        return () if self.draft in [a.proposal for a in history] else (self.draft,)
+
+
+def test_a_draft_that_is_proposed_at_the_end_is_its_steps_gain() -> None:
+    body = BODY.replace("2.0f", "7.0f")
+    written = attempt(draft(body, "An idea."), Status.CORRECT, "right").proposal
+    memory, coder = Remembering(), Unsubmitted(written.model_copy(update={"author": "openai:x"}))
+    spec = SearchSpec(models=("openai:x",), candidates_per_task=4)
+    team = Team(Offline(), Offline(), Offline())
+    offers = (ModelOffer("openai:x", 1.0),)
+    strategy = BanditStrategy(team, coder, DEVICE, spec, learner=memory, offers=offers)
+    search = TaskSearch(TASK, "affine")
+    while isinstance(judged(strategy, search), list):
+        pass
+    while not coder.count:
+        time.sleep(0.001)
+    batch = strategy.left(search)
+    assert [p.author for p in batch] == ["openai:x"]
+    search.begin(batch)
+    faster = SLOW.model_copy(update={"predicted_us": 10.0, "program": batch[0].program.id})
+    search.judged(batch[0].program.id, faster, reused=False)
+    search.advance(to_the_end=True)
+    assert not strategy.left(search)
+    strategy.leave(search, "the time is over")
+    coder.is_over.set()
+    strategy.close()
+    (step,) = [s for s in memory.steps if s.model == "openai:x" and s.tries]
+    assert step.step is Step.IDEA
+    assert step.gain == pytest.approx(math.log(4.0))
+    # What its replies took is charged beside.
+    assert sum(s.paid for s in memory.steps if s.model == "openai:x") == pytest.approx(0.25)
