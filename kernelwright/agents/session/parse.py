@@ -10,13 +10,17 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kernelwright.agents.message import Acceptance, Shape, ToolCall, whole_characters
+from kernelwright.agents.session.gemma_call import gemma_calls
 from kernelwright.agents.session.pythonic_call import pythonic_calls
 from kernelwright.validation import reason_of
 
 _FENCE = re.compile(r"```[\w.+-]*[ \t]*\r?\n(.*?)(?:\r?\n[ \t]*```|\Z)", re.DOTALL)
 _EMPTY_FENCE = re.compile(r"```[\w.+-]*\s*```")
 # A thought ends before the next one: else many that never end take quadratic time.
-_THOUGHT = re.compile(r"<think(?:ing)?>(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
+_THOUGHT = re.compile(
+    r"<think(?:ing)?>(?:(?!<think).)*?</think(?:ing)?>|<\|channel>(?:(?!<\|channel>).)*?<channel\|>",
+    re.DOTALL,
+)
 _THOUGHT_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _THOUGHT_AFTER = re.compile(r"<think(?:ing)?>.*", re.DOTALL)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
@@ -122,7 +126,8 @@ def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
     They may be in the form that was asked for, `{"tool": …, "arguments": …}`, or in those that
     models are trained on and their servers ought to have read: `name` with `arguments` or
     `parameters`, in `function` or in a list, too; the name before the JSON of its arguments, or
-    before a tag for each of them; a list of calls in Python. What is written twice is one call.
+    before a tag for each of them; a list of calls in Python, or a program of them; Gemma's own.
+    What is written twice is one call.
     """
     found = [call for calls in _calls_by_piece(text).values() for call in calls]
     return tuple(
@@ -158,6 +163,9 @@ def _marked_calls(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     for match in islice(_NAME_THEN_TAGS.finditer(text), _MOST_PIECES):
         arguments = {name: _tagged(value) for name, value in _TAG.findall(match[2])}
         yield match[0], [(match[1], json.dumps(arguments))]
+    for piece, name, written in gemma_calls(text):
+        if isinstance(data := next(_readings(written), None), dict):
+            yield piece, [(name, json.dumps(data))]
 
 
 def _tagged(value: str) -> object:

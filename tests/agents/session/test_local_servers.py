@@ -117,6 +117,10 @@ def test_a_model_without_a_systems_role_reads_it_in_the_first_message(judge: Sha
         assert request.messages[0][1].startswith(refused.system)
 
 
+GEMMA_4 = ",".join(
+    f'{k}:<|"|>{v}<|"|>' if isinstance(v, str) else f"{k}:{v}" for k, v in ARGUMENTS.items()
+)
+FUNCTION_GEMMA = GEMMA_4.replace('<|"|>', "<escape>")
 PYTHONIC = ", ".join(f"{name}={value!r}" for name, value in ARGUMENTS.items())
 
 
@@ -140,6 +144,13 @@ PYTHONIC = ", ".join(f"{name}={value!r}" for name, value in ARGUMENTS.items())
         f"[show({PYTHONIC})]",
         f"I look.\n<|python_start|>[show({PYTHONIC})]<|python_end|>",
         f"```python\n[show(\n    {PYTHONIC},\n)]\n```",
+        f"I look.\n```tool_code\nshow({PYTHONIC})\n```",
+        f"```tool_code\nprint(default_api.show({PYTHONIC}))\n```\nThen I see.",
+        f"```tool_code\nimport tools\nseen = tools.show({ARGUMENTS!r})\n```",
+        f"<tool_code>\n    show({PYTHONIC})\n</tool_code>",
+        f"```tool_code\n[show({PYTHONIC})]\n```",
+        f"<|channel>thought\nDo {{I}}?<channel|><|tool_call>call:show{{{GEMMA_4}}}<tool_call|>",
+        f"<start_function_call>call:show{{{FUNCTION_GEMMA}}}<end_function_call>",
     ],
 )
 def test_calls_are_read_in_every_form_that_models_are_trained_on(text: str) -> None:
@@ -162,8 +173,14 @@ def written(name: str, line: int) -> str:
         f"{written('show', 1)}\n{written('mend', 2)}\n{written('show', 1)}",
         json.dumps({"tool_calls": [{"function": CALL}, {"function": {**CALL, "name": "mend"}}]}),
         f"[show({PYTHONIC}), mend()]",
+        f"```tool_code\nshow({PYTHONIC})\nprint(mend())\n```",
+        f"```tool_code\nshow({PYTHONIC})\n```\nand\n```tool_code\nmend()\n```",
+        f"<|tool_call>call:show{{{GEMMA_4}}}<tool_call|><|tool_call>call:mend{{}}<tool_call|>",
     ],
-    ids=["fences", "lines", "list", "prose and fence", "twice", "as servers send them", "Python"],
+    ids=[
+        *("fences", "lines", "list", "prose and fence", "twice", "as servers send them", "Python"),
+        *("a program", "programs", "Gemma"),
+    ],
 )
 def test_every_call_that_is_written_in_one_reply_is_read_in_order(text: str) -> None:
     calls = tool_calls_in(text)
@@ -180,6 +197,44 @@ def test_a_program_in_a_pythonic_call_is_read_as_the_model_wrote_it() -> None:
         "of": [None, None],
     }
     assert without_calls(text) == "Now:"
+
+
+def test_a_program_in_gemmas_own_call_is_read_as_the_model_wrote_it() -> None:
+    source = 'uint i = p.x;\nout[i] = x[i] ? 1 : "a"[0]; // {no} <tool_call'
+    text = (
+        'I check.\n<|tool_call>call:check{program:{idea:<|"|>go: on<|"|>,'
+        f'source:<|"|>{source}<|"|>,'
+        "grid:[32,1,1],is_open:false,none:null}}<tool_call|>"
+    )
+    (call,) = tool_calls_in(text)
+    assert json.loads(call.arguments)["program"] == {
+        "idea": "go: on",
+        "source": source,
+        "grid": [32, 1, 1],
+        "is_open": False,
+        "none": None,
+    }
+    assert without_calls(text) == "I check."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```tool_code\nfor x in y:\n    show(what=x)\n```",
+        "```tool_code\nshow(what=graph_of(1))\n```",
+        "```tool_output\nshow(what=1)\n```",
+        "```python\nshow(what='graph')\n```",
+    ],
+)
+def test_a_program_that_is_more_than_calls_is_none(text: str) -> None:
+    assert not tool_calls_in(text)
+
+
+def test_a_fence_of_calls_is_no_part_of_what_was_said() -> None:
+    text = f"First I look.\n```tool_code\nshow({PYTHONIC})\n```\nThen more."
+    assert without_calls(text).split("\n\n") == ["First I look.", "Then more."] or (
+        without_calls(text).split() == ["First", "I", "look.", "Then", "more."]
+    )
 
 
 def test_what_stands_around_a_call_by_its_name_is_kept() -> None:
