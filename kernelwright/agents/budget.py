@@ -20,22 +20,49 @@ class Cost(Record):
     dollars: float = 0.0
     tokens: int = 0
     calls: int = 0
+    assumed_dollars: float = 0.0
+    """What calls are counted at whose bill nobody has seen, such as one that a kill cut off."""
+    assumed_tokens: int = 0
+    assumed_calls: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
         """Return the sum, kind by kind."""
-        return Cost(
-            dollars=self.dollars + other.dollars,
-            tokens=self.tokens + other.tokens,
-            calls=self.calls + other.calls,
-        )
+        return self._with(other, 1)
 
     def __sub__(self, other: "Cost") -> "Cost":
         """Return the difference, kind by kind."""
+        return self._with(other, -1)
+
+    def _with(self, other: "Cost", sign: int) -> "Cost":
         return Cost(
-            dollars=self.dollars - other.dollars,
-            tokens=self.tokens - other.tokens,
-            calls=self.calls - other.calls,
+            dollars=self.dollars + sign * other.dollars,
+            tokens=self.tokens + sign * other.tokens,
+            calls=self.calls + sign * other.calls,
+            assumed_dollars=self.assumed_dollars + sign * other.assumed_dollars,
+            assumed_tokens=self.assumed_tokens + sign * other.assumed_tokens,
+            assumed_calls=self.assumed_calls + sign * other.assumed_calls,
         )
+
+    @property
+    def as_assumed(self) -> "Cost":
+        """The same where no bill is known of it; a call that cost nothing has none to be known."""
+        return self.model_copy(
+            update={
+                "assumed_dollars": self.dollars,
+                "assumed_tokens": self.tokens,
+                "assumed_calls": self.calls if self.tokens else 0,
+            }
+        )
+
+    @property
+    def known_dollars(self) -> float:
+        """The dollars that were billed."""
+        return self.dollars - self.assumed_dollars
+
+    @property
+    def known_tokens(self) -> int:
+        """The tokens that were billed."""
+        return self.tokens - self.assumed_tokens
 
 
 NOTHING = Cost()
@@ -80,14 +107,18 @@ class Caps(Record):
             return cap_reached(
                 in_dollars(self.dollars),
                 of=of,
-                spent=in_dollars(spent.dollars),
+                spent=in_dollars(spent.known_dollars),
+                assumed=in_dollars(spent.assumed_dollars),
+                unbilled=spent.assumed_calls,
                 next_takes=in_dollars(worst.dollars),
             )
         if self.tokens is not None and total.tokens > self.tokens:
             return cap_reached(
                 counted(self.tokens, "token"),
                 of=of,
-                spent=counted(spent.tokens, "token"),
+                spent=counted(spent.known_tokens, "token"),
+                assumed=counted(spent.assumed_tokens, "token"),
+                unbilled=spent.assumed_calls,
                 next_takes=counted(worst.tokens, "token"),
             )
         if self.calls is not None and total.calls > self.calls:
@@ -168,7 +199,7 @@ class Budget:
         """Count a call as in flight again that an earlier run counted at its worst."""
         with self._lock:
             for account in self._accounts(task):
-                account.spent -= worst
+                account.spent -= worst.as_assumed
                 account.reserved += worst
             return Reservation(worst, task)
 

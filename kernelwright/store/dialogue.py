@@ -2,7 +2,7 @@
 
 import json
 
-from sqlalchemy import case, func, or_, select, update
+from sqlalchemy import and_, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelwright.digest import digest
@@ -24,13 +24,16 @@ PAID_AT_MOST = case(
 )
 """What a call took; its worst case where its end is not known, which a killed process leaves."""
 KNOWN_TO_BE_PAID = case((BILL_IS_KNOWN, CallRow.cost_microdollars), else_=0)
+_HAS_NO_BILL = and_(~BILL_IS_KNOWN, or_(CallRow.state == "begun", CallRow.cost_microdollars > 0))
 SUMS = (
     func.count(),
+    func.sum(case((_HAS_NO_BILL, 1), else_=0)),
     func.sum(_TOKENS),
     func.sum(PAID_AT_MOST),
     func.sum(KNOWN_TO_BE_PAID),
 )
-"""Calls, tokens of whole replies, microdollars at most and of whole replies, for `spend_of`."""
+"""For `spend_of`: calls, those without a bill, tokens of whole replies; microdollars at most, and
+of whole replies."""
 
 
 def begin_call(session: Session, call: ModelCall) -> None:
@@ -98,10 +101,13 @@ def spending(session: Session) -> dict[str, Spend]:
     return {task: spend_of(*sums) for task, *sums in rows if task is not None}
 
 
-def spend_of(calls: int, tokens: int | None, most: int | None, known: int | None) -> Spend:
+def spend_of(
+    calls: int, unbilled: int | None, tokens: int | None, most: int | None, known: int | None
+) -> Spend:
     """Read what `SUMS` add up to."""
     return Spend(
         calls=calls,
+        unbilled_calls=int(unbilled or 0),
         tokens=int(tokens or 0),
         microdollars=int(most or 0),
         known_microdollars=int(known or 0),

@@ -43,6 +43,8 @@ class Spend(Record):
     """What calls to models took."""
 
     calls: int
+    unbilled_calls: int = 0
+    """Those of them whose reply never came whole and that may be billed all the same."""
     tokens: int
     """Of whole replies alone."""
     microdollars: int

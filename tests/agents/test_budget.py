@@ -48,6 +48,32 @@ def test_a_call_that_cannot_fit_is_refused_with_the_cap(caps: Caps, named: str) 
         budget.reserve(CALL)
 
 
+def test_a_cap_tells_what_was_billed_from_what_calls_without_a_bill_may_cost() -> None:
+    budget = Budget(Caps(dollars=1.0, tokens=9000))
+    budget.restore([("a", CALL, 1.0), ("a", CALL.as_assumed, 1.0)])
+    with pytest.raises(BudgetError) as refused:
+        budget.reserve(CALL)
+    assert str(refused.value) == (
+        "the cap of $1.00 is reached: $0.40 spent, at most $0.40 more for 1 call without a whole "
+        "reply, and the next call could take $0.40."
+    )
+    spent = budget.spent("a")
+    assert (spent.known_dollars, spent.known_tokens) == (CALL.dollars, CALL.tokens)
+
+
+def test_a_call_that_is_taken_up_is_assumed_no_more() -> None:
+    budget = Budget(Caps(dollars=1.0))
+    budget.restore([("a", CALL.as_assumed, 1.0)])
+    held = budget.take_up(CALL, "a")
+    assert budget.spent() == Cost()
+    budget.settle(held, Cost(dollars=0.1, tokens=200, calls=1))
+    assert budget.spent() == Cost(dollars=0.1, tokens=200, calls=1)
+
+
+def test_a_call_that_cost_nothing_has_no_bill_to_wait_for() -> None:
+    assert Cost(calls=1).as_assumed == Cost(calls=1)
+
+
 def test_each_task_has_caps_of_its_own() -> None:
     budget = Budget(per_task=Caps(calls=1))
     held = budget.reserve(CALL, "a")

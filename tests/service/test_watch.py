@@ -63,6 +63,7 @@ def status(tasks: int, state: str = "running") -> LiveStatus:
             dollars=1.25,
             tokens=123456,
             calls=40,
+            unbilled_calls=0,
             known_dollars=1.25,
             known_tokens=123456,
         ),

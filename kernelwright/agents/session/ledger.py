@@ -1,10 +1,21 @@
 """The memory of calls that agents ask of whoever keeps a campaign: written before and after."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from pydantic import Field
+
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Prompt, Purpose, Reply, Stop, ToolCall, Turn, Usage
+from kernelwright.agents.message import (
+    Prompt,
+    Purpose,
+    Reply,
+    Stop,
+    ToolCall,
+    ToolResult,
+    Turn,
+    Usage,
+)
 from kernelwright.metal.diagnostic import Record
 
 ABANDONED = "abandoned"
@@ -67,11 +78,14 @@ class RecordedCall(Record):
     outcome: Outcome | None = None
     place: str = ""
     """Where the reply can still be fetched, for a call by the batch; see `Receipt`."""
+    answers: Mapping[int, ToolResult] = Field(default_factory=dict)
+    """What tool calls of the reply were answered with, by their place in it, as far as known."""
 
     @property
     def cost(self) -> Cost:
         """What the call took, or its worst case where nobody learnt it."""
-        return self.call.worst if self.outcome is None else self.outcome.cost
+        taken = self.call.worst if self.outcome is None else self.outcome.cost
+        return taken if self.bill_is_known else taken.as_assumed
 
     @property
     def latency_s(self) -> float:
@@ -139,6 +153,9 @@ class Ledger(Protocol):
     def finish(self, call_id: str, outcome: Outcome) -> None:
         """Record how the call ended, before anybody acts on the reply."""
 
+    def keep_answer(self, call_id: str, place: int, answer: ToolResult) -> None:
+        """Record what a tool call of the reply, by its place, was answered with."""
+
     def calls(self) -> Sequence[RecordedCall]:
         """Return all calls of the campaign in the order in which they began."""
 
@@ -160,6 +177,12 @@ class MemoryLedger:
     def finish(self, call_id: str, outcome: Outcome) -> None:
         """Keep how it ended."""
         self._calls[call_id] = self._calls[call_id].model_copy(update={"outcome": outcome})
+
+    def keep_answer(self, call_id: str, place: int, answer: ToolResult) -> None:
+        """Keep what a tool call of the reply was answered with."""
+        known = self._calls[call_id]
+        answers = {**known.answers, place: answer}
+        self._calls[call_id] = known.model_copy(update={"answers": answers})
 
     def calls(self) -> tuple[RecordedCall, ...]:
         """Return all calls so far."""

@@ -78,16 +78,16 @@ class Recollection:
         self._replies: dict[str, list[RecordedCall]] = {}
         self._used = Counter[str]()
         self._awaited: list[RecordedCall] = []
-        for recorded in calls:
+        self._calls = tuple(calls)
+        for recorded in self._calls:
             if recorded.is_awaited:
                 self._awaited.append(recorded)
             elif recorded.has_reply:
                 self._replies.setdefault(recorded.call.request_hash, []).append(recorded)
 
     def turns(self, purpose: Purpose) -> Sequence[Turn]:
-        """Return what is on record of a conversation."""
-        replies = (recorded for found in self._replies.values() for recorded in found)
-        return turns_of(replies, purpose)
+        """Return what is on record of a conversation, up to a request that nobody answered."""
+        return turns_of(self._calls, purpose)
 
     def next(self, digest: str) -> RecordedCall | None:
         """Return the next reply to this request, None when all have been used."""
@@ -158,7 +158,7 @@ class LiveExchange:
         """Return the recorded reply to this request, else a fresh one."""
         digest = request_hash(prompt, shape)
         if (recorded := self.recollection.next(digest)) is not None:
-            return recalled(recorded)
+            return recalled(recorded, self.ledger)
         asked = None if shape is None else _shape_of(shape)
         if (fetched := await self._fetched(digest, asked)) is not None:
             return fetched
@@ -246,7 +246,7 @@ class LiveExchange:
     ) -> TimedReply:
         """Send a call, or fetch its reply from where an earlier process left it."""
         # Cancelled in flight, nobody knows what the server did: the worst case counts.
-        outcome = Outcome(fault=ABANDONED, cost=call.worst)
+        outcome = Outcome(fault=ABANDONED, cost=call.worst.as_assumed)
         started_s = time.monotonic()
         try:
             if not place:
@@ -257,7 +257,9 @@ class LiveExchange:
             cost = self._cost(reply.usage)
             _check_empty(reply)
             outcome = Outcome.of(reply, cost)
-            return TimedReply(reply, cost, time.monotonic() - started_s, call.id)
+            keep = partial(self.ledger.keep_answer, call.id)
+            taken_s = time.monotonic() - started_s
+            return TimedReply(reply, cost, taken_s, call.id, keep_answer=keep)
         except Fault as fault:
             outcome = self._failed(call, fault)
             raise
@@ -323,7 +325,7 @@ class LiveExchange:
         # Whatever ended a reply that had begun, overload too: the prompt was read by then.
         is_billed = fault.may_be_billed or fault.usage is not None
         if is_billed:
-            return Outcome(fault=told, cost=call.worst)
+            return Outcome(fault=told, cost=call.worst.as_assumed)
         # A model that cannot be asked takes no call from those that can.
         return Outcome(fault=told, cost=Cost(calls=0 if fault.kind in LASTING else 1))
 
@@ -364,8 +366,18 @@ def _error_of(fault: Fault) -> type[ModelError]:
     return OutageError if fault.kind in PASSING else UnusableModelError
 
 
-def recalled(recorded: RecordedCall) -> TimedReply:
-    """Return a reply on record with what it took when it was fresh."""
-    outcome = recorded.outcome
+def recalled(recorded: RecordedCall, ledger: Ledger, call_id: str = "") -> TimedReply:
+    """Return a reply on record with what it took when it was fresh, and what it was answered with.
+
+    Further answers go to the ledger, under the call's id if no other is given.
+    """
+    outcome, id_ = recorded.outcome, call_id or recorded.call.id
     assert outcome is not None
-    return TimedReply(recorded.reply, outcome.cost, outcome.latency_s, recorded.call.id)
+    return TimedReply(
+        recorded.reply,
+        outcome.cost,
+        outcome.latency_s,
+        id_,
+        answers=recorded.answers,
+        keep_answer=partial(ledger.keep_answer, id_),
+    )

@@ -87,8 +87,9 @@ class _Writer:
 
 
 def _money(transcript: Transcript) -> str:
-    known, most = f"${transcript.known.dollars:.4f}", f"${transcript.cost.dollars:.4f}"
-    return known if known == most else f"{known}, at most {most}"
+    cost = transcript.cost
+    known, more = f"${cost.known_dollars:.4f}", f"${cost.assumed_dollars:.4f}"
+    return known if not cost.assumed_dollars else f"{known}, at most {more} more"
 
 
 def _lost(tokens: int) -> str:

@@ -147,18 +147,22 @@ class CampaignReport(Record):
     @property
     def paid(self) -> str:
         """The same as people read it."""
-        return in_money(self._known_dollars, self.dollars)
+        return in_money(self._known_dollars, self.dollars, self._unbilled_calls)
 
     @property
     def paid_in_cents(self) -> str:
         """The same in cents."""
-        return in_money(self._known_dollars, self.dollars, digits=2)
+        return in_money(self._known_dollars, self.dollars, self._unbilled_calls, digits=2)
 
     @property
     def tokens_read_and_written(self) -> str:
         """The tokens of all calls as people read them."""
         known = sum(row.known_tokens for row in self.spending)
         return in_tokens(known, sum(row.tokens for row in self.spending)).rstrip(",")
+
+    @property
+    def _unbilled_calls(self) -> int:
+        return sum(row.unbilled_calls for row in self.spending)
 
     @property
     def _known_dollars(self) -> float:

@@ -77,6 +77,8 @@ class Used(Record):
     tokens: int
     """At most, too."""
     calls: int
+    unbilled_calls: int
+    """Those of them whose reply never came whole, or has not come yet."""
     known_dollars: float
     known_tokens: int
 
@@ -174,6 +176,7 @@ class StatusReader:
                 dollars=totals.spend.dollars,
                 tokens=totals.spend.tokens + sum(map(tokens_at_most, lost)),
                 calls=totals.spend.calls,
+                unbilled_calls=totals.spend.unbilled_calls,
                 known_dollars=totals.spend.known_dollars,
                 known_tokens=totals.spend.tokens,
             ),

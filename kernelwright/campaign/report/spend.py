@@ -24,13 +24,14 @@ class Spending(Record):
     """At most, as caps count: a call whose reply never came whole may cost its worst case."""
     dollars: float
     """At most, too."""
+    unbilled_calls: int = 0
     known_tokens: int = 0
     known_dollars: float = 0.0
 
     @property
     def paid(self) -> str:
         """The dollars as people read them."""
-        return in_money(self.known_dollars, self.dollars)
+        return in_money(self.known_dollars, self.dollars, self.unbilled_calls)
 
     @property
     def read_and_written(self) -> str:
@@ -67,6 +68,7 @@ def spending(
             calls=old.calls + one.spend.calls,
             tokens=old.tokens + one.spend.tokens + lost[one.task_id, one.model],
             dollars=old.dollars + one.spend.dollars,
+            unbilled_calls=old.unbilled_calls + one.spend.unbilled_calls,
             known_tokens=old.known_tokens + one.spend.tokens,
             known_dollars=old.known_dollars + one.spend.known_dollars,
         )

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kernelwright.plural import counted
+
 if TYPE_CHECKING:
     from kernelwright.store.browsing import UnusableReplies
 
@@ -41,16 +43,21 @@ def in_causes(replies: "Iterable[UnusableReplies]") -> str:
     return "; ".join(f"{model} {', '.join(told)}" for model, told in causes.items())
 
 
-def in_money(known: float, most: float, digits: int = 4) -> str:
-    """Write what was paid: what is known, and what it is at most where a reply never came whole."""
+def in_money(known: float, most: float, unbilled: int, digits: int = 4) -> str:
+    """Write what was paid: what is known, and what more it may be where replies never came whole.
+
+    `unbilled` is how many they are.
+    """
     told = f"${known:.{digits}f}"
-    bound = f"${most:.{digits}f}"
-    return told if told == bound else f"{told}, at most {bound}"
+    more = f"${most - known:.{digits}f}"
+    if not float(more[1:]):
+        return told
+    return f"{told}, at most {more} more for {counted(unbilled, 'call')} without a whole reply"
 
 
 def in_tokens(known: int, most: int) -> str:
     """Write how many tokens were paid, in the same way."""
-    return f"{known:,}" if known == most else f"{known:,}, at most {most:,},"
+    return f"{known:,}" if known == most else f"{known:,}, at most {most - known:,} more,"
 
 
 def in_cents(known: float, most: float) -> str:

@@ -35,4 +35,6 @@ def ranked(rank: Rank | None) -> str:
 
 def in_dollars(spent: Spend | None) -> str:
     """Write what models were paid; a dash where none was asked."""
-    return "–" if spent is None else in_money(spent.known_dollars, spent.dollars)
+    if spent is None:
+        return "–"
+    return in_money(spent.known_dollars, spent.dollars, spent.unbilled_calls)

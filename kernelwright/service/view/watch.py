@@ -215,7 +215,7 @@ def _spent(status: LiveStatus) -> Iterator[Text]:
     dollars = limits.dollars is not None and f"${limits.dollars:.2f}"
     yield _line(
         "spent",
-        f"{in_money(used.known_dollars, used.dollars)}{_of(dollars)}, "
+        f"{in_money(used.known_dollars, used.dollars, used.unbilled_calls)}{_of(dollars)}, "
         f"{used.calls}{_of(limits.calls)} calls, "
         f"{in_tokens(used.known_tokens, used.tokens)}"
         f"{_of(limits.tokens and f'{limits.tokens:,}')} tokens",

@@ -315,5 +315,5 @@ def test_what_models_cost_is_what_is_known_and_what_it_is_at_most(
     desk.page.route("**/api/v1/tasks/*/conversations", lost)
     page = desk.to(*places(filled)["conversation"])
     expect(page.locator(".talk .quiet").first).to_contain_text(
-        "1,000, at most 17,000 tokens · $0.2500, at most $0.7500"
+        "1,000, at most 16,000 more tokens · $0.2500, at most $0.5000 more"
     )

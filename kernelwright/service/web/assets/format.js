@@ -58,14 +58,14 @@ export function dollars(amount) {
   return amount === 0 ? "$0" : `$${amount < 0.995 ? amount.toFixed(4) : amount.toFixed(2)}`;
 }
 
-// What is known, and what it is at most where a reply never came whole.
+// What is known, and how much more it is at most where a reply never came whole.
 export function paid(known, most) {
-  const [told, bound] = [dollars(known), dollars(most)];
-  return told === bound ? told : `${told}, at most ${bound}`;
+  const told = dollars(known);
+  return told === dollars(most) ? told : `${told}, at most ${dollars(most - known)} more`;
 }
 
 export function tokens(known, most) {
-  return known === most ? count(known) : `${count(known)}, at most ${count(most)}`;
+  return known === most ? count(known) : `${count(known)}, at most ${count(most - known)} more`;
 }
 
 export const count = (number) => number.toLocaleString("en");
