@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Generic, Literal, Protocol, TypeVar
 
 from pydantic import AfterValidator, BaseModel
@@ -242,6 +242,10 @@ class Reply(Record):
         )
 
 
+def _nowhere(place: int, answer: ToolResult) -> None:
+    """Keep nothing."""
+
+
 @dataclass(frozen=True)
 class TimedReply:
     """A complete reply and what it took."""
@@ -250,6 +254,10 @@ class TimedReply:
     cost: Cost
     latency_s: float
     call_id: str
+    answers: Mapping[int, ToolResult] = field(default_factory=dict)
+    """What its tool calls were answered with before a kill, by their place in the reply."""
+    keep_answer: Callable[[int, ToolResult], None] = _nowhere
+    """Records such an answer, so that no later process works it out again."""
     stands_in: str = ""
     """Why another model, which was asked before, gave nothing; empty for the first choice."""
 

@@ -86,8 +86,7 @@ class ReplayExchange:
         self._ledger.begin(call)
         self._ledger.finish(call.id, Outcome.of(reply, Cost()))
         # What it took when it was fresh: a search that weighs costs then decides as it did.
-        taken = recalled(recorded)
-        return TimedReply(reply, taken.cost, taken.latency_s, call.id)
+        return recalled(recorded, self._ledger, call.id)
 
     def _next(self, recorded: list[RecordedCall]) -> RecordedCall | None:
         for candidate in recorded:

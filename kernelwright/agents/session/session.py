@@ -9,7 +9,6 @@ from kernelwright.agents.message import (
     COLD_CACHE_S,
     Prompt,
     Purpose,
-    Reply,
     TimedReply,
     ToolCall,
     ToolResult,
@@ -19,7 +18,7 @@ from kernelwright.agents.providers.fault import OutageError, ReplyError
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.agents.session.parse import tool_calls_in
 from kernelwright.agents.session.tools.draft_book import NamedDraft
-from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
+from kernelwright.agents.session.tools.toolbox import EVALUATING, Ran, Toolbox
 from kernelwright.agents.session.transcript import Ending
 from kernelwright.errors import BudgetError
 from kernelwright.plural import counted
@@ -155,7 +154,7 @@ class Session:
                 break
             self._turns += 1
             self.was_held, self.model = True, timed.reply.model
-            if submitted := self._answered(timed.reply):
+            if submitted := self._answered(timed):
                 return submitted
         return ()
 
@@ -250,13 +249,14 @@ class Session:
         else:
             self._say(results, news, is_text=is_text)
 
-    def _answered(self, reply: Reply) -> tuple[NamedDraft, ...]:
+    def _answered(self, timed: TimedReply) -> tuple[NamedDraft, ...]:
         """Run what a reply calls; return what it submits, whose verdicts it waits for."""
+        reply = timed.reply
         self.prompt = self.prompt.followed_by(reply.turn)
         calls, is_text = reply.calls, False
         if not calls:
             calls, is_text = tool_calls_in(reply.text), True
-        ran = self._run(calls)
+        ran = self._run(calls, timed)
         if any(c.name == "submit" and r.result.is_error for c, r in zip(calls, ran, strict=True)):
             # It was done in the belief that it had submitted: it learns first that it has not.
             ran = [r if r.done is None else _not_done(r) for r in ran]
@@ -279,12 +279,18 @@ class Session:
             self.ended = f"{self._idle} turns in a row brought no tool call that can be carried out"
         return ()
 
-    def _run(self, calls: Sequence[ToolCall]) -> list[Ran]:
+    def _run(self, calls: Sequence[ToolCall], timed: TimedReply) -> list[Ran]:
+        """Carry calls out but those whose answers are on record, and record each answer."""
         turn = self._recorded_turn()
         known: Sequence[ToolResult | None] = () if turn is None else turn.results or turn.told
         if len(known) != len(calls):
-            known = [None] * len(calls)
-        return [self.toolbox.run(call, answer) for call, answer in zip(calls, known, strict=True)]
+            known = [timed.answers.get(place) for place in range(len(calls))]
+        ran: list[Ran] = []
+        for place, (call, answer) in enumerate(zip(calls, known, strict=True)):
+            ran.append(self.toolbox.run(call, answer))
+            if answer is None and call.name in EVALUATING:
+                timed.keep_answer(place, ran[-1].result)
+        return ran
 
     def _recorded_turn(self) -> Turn | None:
         """Return what was said next, where the record has the same history up to here."""

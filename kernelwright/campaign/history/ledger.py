@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice, takewhile
 
 from kernelwright.agents.budget import Cost
+from kernelwright.agents.message import ToolResult
 from kernelwright.agents.session import Call, Outcome, RecordedCall
 from kernelwright.agents.session.transcript import Ending, Transcript, transcripts
 from kernelwright.campaign.history.resuming import shown_id
@@ -18,6 +19,8 @@ _ENDED = "ConversationEnded"
 """The kind of a log's line that says why a conversation is over."""
 _AWAITED = "ReplyAwaited"
 """The kind of a log's line that says where a provider keeps the reply to a call."""
+_ANSWERED = "ToolAnswered"
+"""The kind of a log's line that holds the answer to a tool call of a reply."""
 _MOST_CAMPAIGNS = 1000
 
 
@@ -29,9 +32,14 @@ class StoreLedger:
         self._dialogue = store.dialogue
         self._campaign_id = campaign_id
         runs = abandoned(store, campaign_id)
-        places = _places(store, runs)
+        places, answers = _places(store, runs), _answers(store, runs)
         self._earlier = [
-            recorded.model_copy(update={"place": places.get(recorded.call.id, "")})
+            recorded.model_copy(
+                update={
+                    "place": places.get(recorded.call.id, ""),
+                    "answers": answers.get(recorded.call.id, {}),
+                }
+            )
             for run in runs
             for recorded in recorded_calls(store, run)
         ]
@@ -75,6 +83,11 @@ class StoreLedger:
             ),
         )
 
+    def keep_answer(self, call_id: str, place: int, answer: ToolResult) -> None:
+        """Write down what a tool call of a reply was answered with."""
+        answered = _Answered(call_id=call_id, place=place, answer=answer)
+        self._store.log(self._campaign_id, _ANSWERED, answered.model_dump_json())
+
     def calls(self) -> Sequence[RecordedCall]:
         """Return the calls of the runs before this one and its own, in order."""
         own = self._dialogue.calls(self._campaign_id)
@@ -86,6 +99,24 @@ class _Awaited(Record):
 
     call_id: str
     place: str
+
+
+class _Answered(Record):
+    """The answer to one tool call of a reply, by its place among the calls."""
+
+    call_id: str
+    place: int
+    answer: ToolResult
+
+
+def _answers(store: KernelStore, runs: Iterable[str]) -> dict[str, dict[int, ToolResult]]:
+    """Return the answers to tool calls in replies of some runs, by the id of the model's call."""
+    found: dict[str, dict[int, ToolResult]] = {}
+    for run in runs:
+        for line in store.events(run, kinds=(_ANSWERED,)):
+            answered = line.read(_Answered)
+            found.setdefault(answered.call_id, {})[answered.place] = answered.answer
+    return found
 
 
 def _places(store: KernelStore, runs: Iterable[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from kernelwright.agents.message import ToolResult
 from kernelwright.agents.session import Call, MemoryLedger, Outcome
 
 
@@ -18,6 +19,9 @@ class Journal(MemoryLedger):
                 super().begin(Call.model_validate_json(event["call"]))
             elif "place" in event:
                 super().keep_place(event["id"], event["place"])
+            elif "answer" in event:
+                answer = ToolResult.model_validate_json(event["answer"])
+                super().keep_answer(event["id"], int(event["at"]), answer)
             else:
                 super().finish(event["id"], Outcome.model_validate_json(event["outcome"]))
 
@@ -28,6 +32,10 @@ class Journal(MemoryLedger):
     def keep_place(self, call_id: str, place: str) -> None:
         self._append({"id": call_id, "place": place})
         super().keep_place(call_id, place)
+
+    def keep_answer(self, call_id: str, place: int, answer: ToolResult) -> None:
+        self._append({"id": call_id, "at": str(place), "answer": answer.model_dump_json()})
+        super().keep_answer(call_id, place, answer)
 
     def finish(self, call_id: str, outcome: Outcome) -> None:
         self._append({"id": call_id, "outcome": outcome.model_dump_json()})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Prompt, Purpose, Turn
+from kernelwright.agents.message import Prompt, Purpose, ToolResult, Turn
 from kernelwright.agents.session.ledger import Call, Outcome
 from kernelwright.agents.session.transcript_text import transcript_lines
 from kernelwright.campaign.execution.judge import environment_of
@@ -52,6 +52,18 @@ def test_a_later_run_knows_where_the_replies_of_earlier_ones_are_kept(tmp_path: 
         second.finish("call 1", Outcome(reply="late"))
         replayed = calls_to_replay(store, first.id)
     assert [c.reply.text for c in replayed if c.has_reply] == ["late"]
+
+
+def test_a_later_run_knows_what_tool_calls_were_answered_with(tmp_path: Path) -> None:
+    answer = ToolResult(call_id="a", text="d1: Correct.")
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        first = _run(store, None)
+        ledger = StoreLedger(store, first.id)
+        ledger.begin(_call("call 0"))
+        ledger.finish("call 0", Outcome(reply="two calls"))
+        ledger.keep_answer("call 0", 1, answer)
+        (recorded,) = StoreLedger(store, _run(store, first.id).id).calls()
+    assert recorded.answers == {1: answer}
 
 
 def _talk(

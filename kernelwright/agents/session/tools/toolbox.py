@@ -63,6 +63,8 @@ class Ran:
     is_useful: bool = True
 
 
+EVALUATING = frozenset({"check", "edit", "measure"})
+"""Tools whose answers take an evaluation."""
 Action = Callable[[], str]
 Slowness = tuple[float, float]
 
