@@ -14,6 +14,7 @@ from kernelwright.agents.roles.text.graph_text import (
     launches_text,
     node_table,
     pattern_table,
+    renamed_inputs,
 )
 from kernelwright.agents.roles.text.prompt import build, fitted, render
 from kernelwright.agents.session.async_bridge import AsyncBridge
@@ -67,8 +68,10 @@ class ModelPlanner:
         if not legal:
             return self._fallback.plan(graph, device)
         for region in legal:
-            task = Region(graph, region.indices).extract()
-            self._strategies[task.fingerprint] = region.strategy
+            cut_out = Region(graph, region.indices)
+            renamed = renamed_inputs(cut_out)
+            told = f"(Here {renamed}.) {region.strategy}" if renamed else region.strategy
+            self._strategies[cut_out.extract().fingerprint] = told
         left = tuple((item.op, item.reason) for item in cut.left)
         left += tuple((f"nodes {r.nodes}", r.reason) for r in refused)
         return Plan(regions=tuple(legal), left=left, author=author)

@@ -60,13 +60,16 @@ def operation(graph: Graph) -> str:
     return "+".join(shown) or "views"
 
 
-def value_names(graph: Graph) -> dict[ValueId, str]:
-    """Return a short name for every value: inputs by theirs, scalars by their number."""
+def value_names(graph: Graph, mark: str = "%") -> dict[ValueId, str]:
+    """Return a short name for every value: inputs by theirs, scalars by their number.
+
+    What nodes make is numbered behind a mark.
+    """
     names = dict(zip(graph.inputs, graph.input_names(), strict=True))
     for place, (value, constant) in enumerate(graph.constants):
         names[value] = _number(constant) if constant.type.size == 1 else f"c{place}"
     made = (v for node in graph.nodes for v in node.outputs)
-    names.update((v, f"%{place}") for place, v in enumerate(made))
+    names.update((v, f"{mark}{place}") for place, v in enumerate(made))
     return names
 
 

@@ -37,7 +37,7 @@ class Interface:
     @cached_property
     def input_names(self) -> tuple[str, ...]:
         """One identifier per input, in call order."""
-        return _identifiers(self.task.graph.input_names())
+        return identifiers(self.task.graph.input_names())
 
     @cached_property
     def output_names(self) -> tuple[str, ...]:
@@ -151,8 +151,8 @@ def _ranks(graph: Graph) -> list[int]:
     return [len(t.shape) for t in (*graph.input_types, *graph.output_types)]
 
 
-def _identifiers(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Make names valid, short, distinct and free of Metal's own words."""
+def identifiers(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Make names of inputs valid, short, distinct and free of Metal's own words."""
     made: list[str] = []
     for position, name in enumerate(names):
         word = _LETTERS.sub("_", name)[:40].strip("_")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.reply.task_signature import Interface, identifiers
 from kernelwright.agents.roles.text.judged_values import judged_sentences
 from kernelwright.agents.roles.text.mlx_code import mlx_code
 from kernelwright.agents.roles.text.prompt import render
@@ -11,11 +11,13 @@ from kernelwright.agents.session.tools.report import chip_of
 from kernelwright.evaluator.speed.prediction import predict_baselines
 from kernelwright.evaluator.speed.roofline import least_bytes_read
 from kernelwright.evaluator.task import Task, Tolerance
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.naming.describe import attribute_text, value_names
 from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.passes import standardize
+from kernelwright.ir.region import Region
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import ChipProfile
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, cost
@@ -64,9 +66,12 @@ def _core_text(chip: ChipProfile) -> str:
     )
 
 
-def node_table(graph: Graph) -> str:
-    """Write what a graph reads, then one numbered node a line, with the bytes that it moves."""
-    names, outputs = value_names(graph), set(graph.outputs)
+def node_table(graph: Graph, mark: str = "%") -> str:
+    """Write what a graph reads, then one numbered node a line, with the bytes that it moves.
+
+    Inputs have the names that programs use, what nodes make has its number behind a mark.
+    """
+    names, outputs = _names_in(graph, mark), set(graph.outputs)
     lines = [f"{names[v]}: {graph.types[v]}, an input" for v in graph.inputs]
     lines += [
         f"{names[v]}: {constant.type}, a weight"
@@ -92,8 +97,16 @@ def node_table(graph: Graph) -> str:
     return "\n".join(kept)
 
 
+def _names_in(graph: Graph, mark: str) -> dict[ValueId, str]:
+    return value_names(replace(graph, names=identifiers(graph.input_names())), mark)
+
+
 def launches_text(graph: Graph, device: DeviceInfo) -> str:
-    """Say what MLX launches for a graph, each way, and how long that is predicted."""
+    """Say what MLX launches for a graph, each way, and how long that is predicted.
+
+    It is counted in the standard form, which kernels are compared with however people write.
+    """
+    graph = standardize(graph)
     told = {"Plain MLX": eager_traffic(graph), "mx.compile": compiled_traffic(graph)}
     if (fast := fast_traffic(graph)) != told["mx.compile"]:
         told["mx.compile with mx.fast's kernels"] = fast
@@ -111,9 +124,11 @@ def launches_text(graph: Graph, device: DeviceInfo) -> str:
 def mlx_page(graph: Graph, device: DeviceInfo) -> str:
     """Say what MLX launches, and of which nodes of the graph `mx.compile` makes one kernel."""
     fused = compiled_table(graph) or "no two nodes"
+    # As `graph_page` numbers them.
+    table = node_table(graph, "v")
     return (
         f"{launches_text(graph, device)}. It makes one kernel of each of these groups:\n"
-        f"{fused}\nwhere nodes are numbered from 0 in this order:\n{node_table(graph)}"
+        f"{fused}\nwhere nodes are numbered from 0 in this order:\n{table}"
     )[:_LONGEST_TABLE]
 
 
@@ -158,17 +173,30 @@ def compiled_table(graph: Graph) -> str:
 
 
 def greedy_table(graph: Graph, device: DeviceInfo) -> str:
-    """Write what a greedy cut would fuse and gain on a device, one region a line."""
+    """Write what a greedy cut would fuse and gain on a device, one region a line.
+
+    Launches and gains are those of the region's task, as the coder is told them.
+    """
     profile = _profile_of(chip_of(device))
     lines = []
     for region in partition(graph, profile=profile):
-        estimate = cost(region, profile)
+        task = region.extract()
+        estimate = cost(Region(task, tuple(range(len(task.nodes)))), profile)
         lines.append(
-            f"nodes {_listed(region.indices)}: saves {estimate.benefit_us:.3g} us against MLX, "
-            f"{estimate.benefit_over_compile_us:.3g} us against mx.compile, costs "
+            f"nodes {_listed(region.indices)}: for {estimate.eager.launches} launches of MLX and "
+            f"{estimate.compiled.launches} of mx.compile, saves {estimate.benefit_us:.3g} us "
+            f"against MLX, {estimate.benefit_over_compile_us:.3g} us against mx.compile, costs "
             f"{estimate.penalty_us:.3g} us on chip"
         )
     return "\n".join(lines)
+
+
+def renamed_inputs(region: Region) -> str:
+    """Say which inputs of a region have other names in its task than in the table of its graph."""
+    names = _names_in(region.graph, "%")
+    own = identifiers(region.extract().input_names())
+    pairs = zip((names[v] for v in region.inputs), own, strict=True)
+    return ", ".join(f"{there} is {here}" for there, here in pairs if there != here)
 
 
 def _profile_of(chip: ChipProfile | None) -> Profile:

@@ -24,8 +24,7 @@ def mlx_code(graph: Graph) -> str:
     An op that no single call of MLX stands for is written as the graph has it, in brackets. A
     number that is spread for an elementwise op stays a number.
     """
-    names = {value: name.replace("%", "v") for value, name in value_names(graph).items()}
-    names = {value: _NUMBERS.get(name, name) for value, name in names.items()}
+    names = {v: _NUMBERS.get(name, name) for v, name in value_names(graph, "v").items()}
     spread = _spread_numbers(graph, names)
     names |= {node.outputs[0]: names[node.inputs[0]] for node in spread}
     lines = [

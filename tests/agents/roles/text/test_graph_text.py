@@ -1,25 +1,29 @@
 """What prompts say of devices, graphs and costs."""
 
+import re
 from collections.abc import Callable
 
 import mlx.core as mx
 import pytest
 
 from kernelwright.agents.roles.planner import planner_prompt
+from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.roles.text.feedback import outcome, profile
 from kernelwright.agents.roles.text.graph_text import (
     compiled_table,
     device_text,
     greedy_table,
     launches_text,
+    mlx_page,
     node_table,
+    renamed_inputs,
     task_text,
 )
 from kernelwright.agents.roles.text.judged_values import judged_sentences
 from kernelwright.agents.session.tools.report import chip_of
 from kernelwright.evaluator.evaluation import Speedup, Status
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import canonicalize, capture
+from kernelwright.ir import Region, canonicalize, capture
 from kernelwright.metal.device.base import BufferTraffic, Counters, DeviceInfo
 from tests.agents.loopback.scene import BODY, DEVICE, attempt, draft
 
@@ -156,8 +160,8 @@ def test_what_must_move_is_what_the_floor_counts() -> None:
     table, rows = mx.zeros((4096, 64)), mx.zeros((8, 64))
     graph = canonicalize(capture(lambda t, i: t[i] * 2, table, mx.zeros((8,), mx.int32)))
     told = task_text(Task(graph, "taken"), DEVICE)
-    # Which rows are read, and whether any is twice, the indices decide.
-    assert f"must move: 0 bytes read, {rows.nbytes} bytes written" in told
+    # Which rows are read the indices decide, of which two bytes tell them apart; all may be one.
+    assert f"must move: {2 * 8 + 64 * 4} bytes read, {rows.nbytes} bytes written" in told
 
 
 def test_what_mx_fast_launches_is_told_where_it_has_a_part() -> None:
@@ -168,3 +172,44 @@ def test_what_mx_fast_launches_is_told_where_it_has_a_part() -> None:
     told = launches_text(graph, DEVICE).split("; ")
     assert told[-1].startswith("mx.compile with mx.fast's kernels launches 2 kernels, ")
     assert " us" in told[-1]
+
+
+def _softmax(state: dict[str, list[mx.array]], device: mx.array) -> mx.array:
+    scores = state["cache"][0] * device
+    raised = mx.exp(scores - mx.max(scores, axis=-1, keepdims=True))
+    return raised / mx.sum(raised, axis=-1, keepdims=True)
+
+
+def test_a_planner_and_a_coder_call_inputs_alike_and_count_the_same_launches() -> None:
+    example = {"cache": [mx.zeros((8, 64))]}, mx.zeros((64,))
+    graph = canonicalize(capture(_softmax, *example))
+    task = Task(Region(graph, tuple(range(len(graph.nodes)))).extract(), "softmax")
+    names = Interface(task).input_names
+    assert set(names) == {"state_cache_0", "device_in"}
+    told = (
+        planner_prompt(graph, DEVICE).context,
+        task_text(task, DEVICE),
+        mlx_page(task.graph, DEVICE),
+    )
+    counted = [re.findall(r"launches (\d+) kernels?", text) for text in told]
+    assert counted == [["2", "2"]] * 3
+    for text in told:
+        assert all(re.search(rf"\b{name}\b", text) for name in names)
+        assert "state.cache" not in text
+
+
+def test_a_greedy_cut_is_told_with_the_launches_of_its_tasks() -> None:
+    example = {"cache": [mx.zeros((8, 64))]}, mx.zeros((64,))
+    graph = canonicalize(capture(_softmax, *example))
+    assert "for 2 launches of MLX and 2 of mx.compile, saves" in greedy_table(graph, DEVICE)
+
+
+def test_a_region_says_what_its_inputs_are_called_in_its_task() -> None:
+    def two(x: mx.array, w: mx.array) -> mx.array:
+        return mx.sort(x, axis=0) * w + 1
+
+    graph = canonicalize(capture(two, mx.zeros((8, 64)), mx.zeros((64,))))
+    rest = Region(graph, tuple(i for i, node in enumerate(graph.nodes) if node.op != "sort"))
+    (own,) = set(Interface(Task(rest.extract(), "rest")).input_names) - {"w"}
+    assert renamed_inputs(rest) == f"%0 is {own}"
+    assert renamed_inputs(Region(graph, tuple(range(len(graph.nodes))))) == ""
