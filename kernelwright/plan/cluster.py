@@ -14,8 +14,9 @@ from kernelwright.metal.family.top_k import RANKED
 from kernelwright.metal.limit import MAXIMUM_BUFFERS
 from kernelwright.plan.contraction import is_worth_holding, writes_no_more
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
+from kernelwright.plan.mlx.fusion import copies
 from kernelwright.plan.repeated_work import MOST_REPEATED, repeated_operations
-from kernelwright.plan.traffic import copies, planned_traffic
+from kernelwright.plan.traffic import planned_traffic
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
 _CONTRACTING = frozenset({Pattern.ATTENTION, Pattern.DENSE, Pattern.MATVEC})

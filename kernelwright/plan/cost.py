@@ -10,9 +10,9 @@ from kernelwright.metal.family.classify import Pattern, classify
 from kernelwright.metal.family.component import row_parts
 from kernelwright.metal.family.prologue import prologue_of
 from kernelwright.plan.mlx.attention import is_worth_tiling, unseen_flops
+from kernelwright.plan.mlx.fusion import compile_groups
 from kernelwright.plan.traffic import (
     Traffic,
-    compile_groups,
     compiled_traffic,
     eager_traffic,
     fast_parts,

@@ -8,14 +8,12 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.naming.idioms import Idiom, idioms
 from kernelwright.ir.ops import Call, Domain, Kind, op_named
 from kernelwright.ir.region import Region
-from kernelwright.plan.mlx.attention import has_mlx_kernel, steps_apart
+from kernelwright.plan.mlx.attention import has_mlx_kernel
 from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
+from kernelwright.plan.mlx.fusion import launches, launches_apart, step_groups
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 from kernelwright.plan.mlx.step import mlx_steps
 
-# mlx/compile.cpp: max_compile_depth and max_compile_arrays of 0.32.4.
-COMPILE_DEPTH = 11
-COMPILE_ARRAYS = 24
 # On a GPU each of these is one kernel (mlx 0.32.4, python/src/fast.cpp).
 IN_MLX_FAST = frozenset({"rms_norm", "layer_norm", "rope", "attention", "cross_entropy"})
 
@@ -50,14 +48,14 @@ def eager_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic
     """
     steps = mlx_steps(graph)
     chosen = steps.among(indices)
-    return _total(steps.graph, [(i,) for i in sorted(chosen) if _launches(steps.graph, i)])
+    return _total(steps.graph, [(i,) for i in sorted(chosen) if launches(steps.graph, i)])
 
 
 def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     """Count what `mx.compile` leaves: elementwise chains fused as it fuses them, the rest eager."""
     steps = mlx_steps(graph)
     chosen, every = steps.among(indices), set(range(len(steps.graph.nodes)))
-    groups = [[i for i in g if i in chosen] for g in _groups(steps.graph, every)]
+    groups = [[i for i in g if i in chosen] for g in step_groups(steps.graph, every)]
     return _total(steps.graph, [tuple(group) for group in groups if group])
 
 
@@ -139,108 +137,9 @@ def planned_traffic(
     steps = mlx_steps(graph)
     chosen = steps.among(indices)
     kernels = [steps.among(region.indices) for region in regions]
-    rest = _groups(steps.graph, chosen.difference(*kernels))
+    rest = step_groups(steps.graph, chosen.difference(*kernels))
     kept = [tuple(sorted(kernel)) for kernel in kernels if chosen >= kernel]
     return _total(steps.graph, rest) + _total(steps.graph, kept, are_kernels=True)
-
-
-def compile_groups(graph: Graph, among: Iterable[int] | None = None) -> list[tuple[int, ...]]:
-    """Group nodes as `mx.compile` fuses them; nodes that launch nothing are in no group alone.
-
-    A mean is where its sum is, though its product may be in the kernel that reads it.
-    """
-    steps = mlx_steps(graph)
-    seen: set[int] = set()
-    groups = []
-    for group in _groups(steps.graph, steps.among(among)):
-        own = dict.fromkeys(steps.node_of[i] for i in group)
-        groups.append(tuple(i for i in own if i not in seen))
-        seen.update(own)
-    return [group for group in groups if group]
-
-
-def _groups(graph: Graph, allowed: set[int]) -> list[tuple[int, ...]]:
-    """Group the steps of MLX as `mx.compile` fuses them."""
-    grouped: set[int] = set()
-    groups: list[tuple[int, ...]] = []
-    for index in reversed(range(len(graph.nodes))):
-        if index not in allowed or index in grouped:
-            continue
-        node = graph.nodes[index]
-        if op_named(node.op).kind is Kind.ELEMENTWISE:
-            members = _fused(graph, index, allowed - grouped)
-        elif _launches(graph, index):
-            members = {index}
-        else:
-            continue
-        grouped |= members
-        groups.append(tuple(sorted(members)))
-    return groups[::-1]
-
-
-def _fused(graph: Graph, root: int, allowed: set[int]) -> set[int]:
-    """Collect what `mx.compile` fuses into the kernel of `root`, readers before producers.
-
-    As in mlx/compile.cpp, what is not fused counts as an array when it is reached, so that the
-    last ops that are fused may read more of them than the limit.
-    """
-    shape = graph.types[graph.nodes[root].outputs[0]].shape
-    members: set[int] = set()
-    arrays: set[ValueId] = set()
-
-    def visit(value: ValueId, depth: int) -> None:
-        maker = graph.producer_of.get(value)
-        if maker in members:
-            return
-        is_returned = value in graph.outputs
-        is_fused = (
-            maker is not None
-            and maker in allowed
-            and depth < COMPILE_DEPTH
-            and _fusable(graph.nodes[maker])
-            and not (is_returned and graph.types[value].shape != shape)
-            and (not depth or members.issuperset(graph.consumers_of[value]))
-        )
-        if maker is None or not is_fused:
-            arrays.add(value)
-            return
-        (arrays.add if is_returned else arrays.discard)(value)
-        if len(arrays) < COMPILE_ARRAYS:
-            members.add(maker)
-            for read in graph.nodes[maker].inputs:
-                visit(read, depth + 1)
-
-    visit(graph.nodes[root].outputs[0], 0)
-    return members
-
-
-def _fusable(node: Node) -> bool:
-    return op_named(node.op).kind is Kind.ELEMENTWISE or node.op == "broadcast"
-
-
-def _launches(graph: Graph, index: int) -> bool:
-    node = graph.nodes[index]
-    if op_named(node.op).kind is not Kind.VIEW:
-        return True
-    return copies(graph, node)
-
-
-def copies(graph: Graph, node: Node) -> bool:
-    """Say whether a node is a view that MLX can show only as a copy."""
-    return node.op == "reshape" and _reshape_copies(graph, node)
-
-
-def _reshape_copies(graph: Graph, node: Node) -> bool:
-    """Say whether MLX must copy: the source is strided, and the new axes cut across it."""
-    source = graph.producer_of.get(node.inputs[0])
-    if source is None:
-        return False
-    made_by = graph.nodes[source].op
-    if made_by not in ("transpose", "broadcast", "slice", "as_strided"):
-        return False
-    before = [n for n in graph.types[node.inputs[0]].shape if n != 1]
-    after = [n for n in graph.types[node.outputs[0]].shape if n != 1]
-    return before != after
 
 
 def _total(
@@ -253,16 +152,8 @@ def _total(
         read = _bytes_read(graph, members)
         written = sum(graph.types[v].nbytes for v in _results(graph, members))
         total += Traffic(read, written, 1)
-        total += Traffic() if are_kernels else _apart(graph, group)
+        total += Traffic() if are_kernels else Traffic(*launches_apart(graph, group))
     return total
-
-
-def _apart(graph: Graph, group: tuple[int, ...]) -> Traffic:
-    """Count what MLX launches beyond one kernel: the steps of scores that it has no kernel for."""
-    node = graph.nodes[group[0]]
-    if len(group) > 1 or node.op != "attention":
-        return Traffic()
-    return Traffic(*steps_apart(Call.of(graph, node)))
 
 
 def _external(graph: Graph, members: set[int]) -> list[ValueId]:
@@ -321,7 +212,7 @@ def _taken(graph: Graph, node: Node, place: int) -> dict[ValueId, int]:
 
 def _stored(graph: Graph, value: ValueId) -> ValueId:
     maker = graph.producer_of.get(value)
-    while maker is not None and not _launches(graph, maker):
+    while maker is not None and not launches(graph, maker):
         node = graph.nodes[maker]
         if graph.types[node.inputs[0]].size > graph.types[value].size:
             # A slice reads only its part.

@@ -102,7 +102,7 @@ def test_a_reshape_of_a_transpose_copies() -> None:
 def test_a_value_used_outside_stays_unfused_by_compile() -> None:
     graph = canonicalize(capture(lambda x: mx.exp(x).sum() + mx.sin(mx.exp(x)).max(), X))
     exponential = [n.op for n in graph.nodes].index("exp")
-    from kernelwright.plan.traffic import compile_groups
+    from kernelwright.plan.mlx.fusion import compile_groups
 
     (group,) = [g for g in compile_groups(graph) if exponential in g]
     assert group == (exponential,)

@@ -7,12 +7,12 @@ from functools import cached_property
 from kernelwright.ir import Graph, Kind, Region, op_named
 from kernelwright.ir.graph import ValueId
 from kernelwright.plan import mlx_kernels
-from kernelwright.plan.traffic import compile_groups
+from kernelwright.plan.mlx.fusion import compile_launches
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What one launch computes: a region, or nodes that `mx.compile` runs as one kernel."""
+    """What is launched together: a region, or nodes that `mx.compile` runs as one kernel."""
 
     label: str
     """`R1`, `R2`, … for regions, `m1`, `m2`, … for what is left to MLX."""
@@ -21,6 +21,7 @@ class Unit:
     region: Region | None = None
     fast: str = ""
     """The function of `mx.fast` that computes it; empty where there is none."""
+    launches: int = 1
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Flow:
             kind = "R" if region else "m"
             count[kind] += 1
             label = f"{kind}{count[kind]}"
-            units.append(Unit(label, nodes, region, self._fast_of.get(nodes, "")))
+            fast, launches = self._fast_of.get(nodes, ""), self._compiled.get(nodes, 1)
+            units.append(Unit(label, nodes, region, fast, launches))
         return tuple(units)
 
     @cached_property
@@ -64,10 +66,14 @@ class Flow:
         return {_working(self.graph, part.indices): name for part, name in parts.items()}
 
     @cached_property
-    def _group_of(self) -> dict[int, tuple[int, ...]]:
+    def _compiled(self) -> dict[tuple[int, ...], int]:
+        """Groups that are left to `mx.compile`, with what each launches."""
         by_fast = {i for part in mlx_kernels(self.graph, self._rest) for i in part.indices}
-        compiled = compile_groups(self.graph, self._rest - by_fast)
-        groups = (*self._region_of, *self._fast_of, *compiled)
+        return compile_launches(self.graph, self._rest - by_fast)
+
+    @cached_property
+    def _group_of(self) -> dict[int, tuple[int, ...]]:
+        groups = (*self._region_of, *self._fast_of, *self._compiled)
         return {i: group for group in groups for i in group}
 
     @cached_property

@@ -12,7 +12,8 @@ from kernelwright.plan import (
     planned_traffic,
 )
 from kernelwright.plan.cost import DEFAULT_PROFILE, time_us
-from kernelwright.plan.traffic import IN_MLX_FAST, compile_groups
+from kernelwright.plan.mlx.fusion import compile_groups
+from kernelwright.plan.traffic import IN_MLX_FAST
 
 REASON = "MLX runs it in one kernel with its neighbours, which one of our own would cut off"
 _NOTHING_US = 1e-6

@@ -180,9 +180,7 @@ def _step(flow: Flow, unit: Unit) -> Step:
         if unit.fast
         else tuple(graph.nodes[i].op for i in unit.nodes),
         reads=(*given, *(source.label for source in flow.sources(unit))),
-        launches=1
-        if unit.region or unit.fast
-        else max(planned_traffic(graph, (), unit.nodes).launches, 1),
+        launches=unit.launches,
     )
 
 

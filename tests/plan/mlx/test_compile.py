@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, assume, given, reject, settings
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir import OPS, Graph, Kind, canonicalize, capture
 from kernelwright.ir.passes.duplicate import merge_common_subexpressions, split_views
-from kernelwright.plan.traffic import (
+from kernelwright.plan.mlx.fusion import (
     COMPILE_ARRAYS,
     COMPILE_DEPTH,
     compile_groups,
-    compiled_traffic,
+    compile_launches,
 )
+from kernelwright.plan.traffic import compiled_traffic
 from tests.ir.op_steps import NOT_FROM_FUNCTIONS, dtypes_of, matrices, step_of
 from tests.ir.programs import Program, example, programs
 
@@ -214,3 +215,12 @@ def test_launches_of_means_are_those_of_mlx(function: Function, tmp_path: Path) 
     graph = canonicalize(capture(function, X))
     assert "mean" in {node.op for node in graph.nodes}
     assert compiled_traffic(graph).launches == launches(function, [X], tmp_path / "graph.dot")
+
+
+@pytest.mark.parametrize("function", MEANS)
+def test_the_launches_of_groups_add_up(function: Function) -> None:
+    graph = canonicalize(capture(function, X))
+    counted = compile_launches(graph)
+    assert list(counted) == compile_groups(graph)
+    assert sum(counted.values()) == compiled_traffic(graph).launches
+    assert len({i for group in counted for i in group}) == sum(map(len, counted))

@@ -21,9 +21,9 @@ from kernelwright.ir.region import Region
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import ChipProfile
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, cost
+from kernelwright.plan.mlx.fusion import compile_groups
 from kernelwright.plan.partition import partition
 from kernelwright.plan.traffic import (
-    compile_groups,
     compiled_traffic,
     eager_traffic,
     fast_traffic,

@@ -7,7 +7,7 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.naming.describe import idiom_text, value_names
 from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.plan.traffic import copies
+from kernelwright.plan.mlx.fusion import copies
 
 Write = Callable[..., str]
 """`(call, *operands)` as text -> the call of MLX, or nothing where it takes more than one."""
