@@ -53,6 +53,7 @@ class ModelPlanner:
         """Return the legal regions of the model's cut, else the fallback's plan."""
         legal: list[PlannedRegion] = []
         refused: list[Refused] = []
+        said: Cut | None = None
         purpose = Purpose(role="planner", task=graph.fingerprint)
         prompt = planner_prompt(graph, device)
         for _ in range(1 + _MOST_CORRECTIONS):
@@ -62,8 +63,10 @@ class ModelPlanner:
                 break
             author, cut = answer.model, answer.record
             legal, refused = check(cut, graph)
-            if not refused:
+            if not refused or cut == said:
+                # Who says the same again has no other cut.
                 break
+            said = cut
             prompt = prompt.answered(cut.model_dump_json(), render("cut", {"refused": refused}))
         if not legal:
             return self._fallback.plan(graph, device)
