@@ -203,6 +203,7 @@ def _score(
         floor_us=None if floor is None else floor.time_us,
         tokens=cost.tokens,
         dollars=cost.dollars,
+        assumed_dollars=cost.assumed_dollars,
         seconds=report.duration_s,
         evaluations=report.evaluated,
         ended="; ".join(dict.fromkeys(t.reason for t in report.tasks if t.reason)),

@@ -34,6 +34,8 @@ class TaskScore(Record):
     floor_us: float | None
     tokens: int = 0
     dollars: float = 0.0
+    assumed_dollars: float = 0.0
+    """What calls without a bill are counted at, a part of that."""
     seconds: float = 0.0
     evaluations: int = 0
     ended: str = ""
@@ -64,6 +66,7 @@ class LevelScore(Record):
     offline_times_floor: float | None
     tokens: int
     dollars: float
+    assumed_dollars: float = 0.0
     minutes: float
 
 
@@ -108,6 +111,7 @@ def _summed(
         offline_times_floor=_mean(row.times_floor for row in compared),
         tokens=sum(row.tokens for row in rows),
         dollars=sum(row.dollars for row in rows),
+        assumed_dollars=sum(row.assumed_dollars for row in rows),
         minutes=sum(row.seconds for row in rows) / 60,
     )
 

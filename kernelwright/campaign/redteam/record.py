@@ -53,6 +53,8 @@ class RedTeamReport(Record):
     ended: str = ""
     """Why it ended before its last attack; empty where it did not."""
     dollars: float = 0.0
+    assumed_dollars: float = 0.0
+    """What calls without a bill are counted at, a part of that."""
     duration_s: float = 0.0
 
     def count(self, result: Result) -> int:

@@ -114,6 +114,7 @@ class _Night:
             refused_targets=tuple(self.refused),
             ended=ended,
             dollars=budget.spent().dollars,
+            assumed_dollars=budget.spent().assumed_dollars,
             duration_s=self._elapsed_s(),
         )
 

@@ -13,7 +13,7 @@ def score_line(score: TaskScore) -> str:
     """Say in a line how a variant fared with a task."""
     floor = "" if score.times_floor is None else f", {score.times_floor:.2f} × floor"
     mark = "~" if score.kind != "measured" else ""
-    cost = f", ${score.dollars:.4f}" if score.tokens else ""
+    cost = f", ${_paid(score)}" if score.tokens else ""
     by = f" by {score.author}" if score.author else ""
     solved = "solved" if score.solved else "not solved"
     solved += ", at the floor" if score.at_floor else ""
@@ -56,10 +56,16 @@ def _cells(line: LevelScore) -> list[Text]:
         _figure(line.times_floor),
         _figure(line.offline_times_floor),
         f"{line.tokens:,}" if line.tokens else "–",
-        f"{line.dollars:.4f}" if line.tokens else "–",
+        _paid(line) if line.tokens else "–",
         f"{line.minutes:.1f}",
     )
     return [Text(cell, style="" if is_sum else "quiet") for cell in cells]
+
+
+def _paid(score: TaskScore | LevelScore) -> str:
+    """Return the dollars, up to what they are at most where calls have no bill."""
+    known, most = f"{score.dollars - score.assumed_dollars:.4f}", f"{score.dollars:.4f}"
+    return known if known == most else f"{known}–{most}"
 
 
 def _figure(value: float | None) -> str:

@@ -22,7 +22,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.search.spec import TeamSpec
 from kernelwright.service.commands import app
 from kernelwright.service.console import THEME
-from kernelwright.service.view.agent_bench import print_bench_table
+from kernelwright.service.view.agent_bench import print_bench_table, score_line
 from tests.agents.bench.engineer import NAME, engineer
 from tests.agents.bench.record_score import SCORE
 from tests.agents.bench.record_score import TASKS as RECORDED
@@ -171,6 +171,16 @@ def test_sums_compare_a_team_with_the_offline_agents() -> None:
     assert full.times_floor == pytest.approx(2.0)
     assert full.offline_times_floor == pytest.approx(8**0.5)
     assert (full.tokens, full.dollars, full.minutes) == (1000, 0.02, 1.0)
+
+
+def test_a_score_tells_what_was_billed_from_what_calls_without_a_bill_may_cost() -> None:
+    scored = row("softmax", Variant.FULL, 9.0, MODEL)
+    unsure = scored.model_copy(update={"dollars": 0.03, "assumed_dollars": 0.02})
+    assert score_line(scored).endswith(", $0.0100")
+    assert score_line(unsure).endswith(", $0.0100–0.0300")
+    report = REPORT.model_copy(update={"rows": (scored, unsure)})
+    (full,) = report.table
+    assert (full.dollars, full.assumed_dollars) == pytest.approx((0.04, 0.02))
 
 
 def test_the_table_and_the_plot_show_every_variant() -> None:
