@@ -2,15 +2,19 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelwright.ir.analysis.input_independent import Known
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, Domain, Kind, op_named
-from kernelwright.ir.ops.attention import in_sight
 from kernelwright.ir.ops.axes import slices
 
+Counts = NDArray[np.int64]
+_LARGEST_MASK = 1 << 24
+"""Elements of a condition that is worked out for a count."""
 _NEGATIVE = 2
 """An index may count from the end as well, which doubles what it may be."""
 _HIDDEN = float(np.finfo(np.float16).min)
@@ -46,7 +50,7 @@ def least_chosen(graph: Graph, node: Node, place: int) -> int:
     known, shape = Known(graph), graph.types[node.outputs[0]].shape
     if node.op != "select" or not known.has(node.inputs[0]):
         return 0
-    if graph.types[node.inputs[place]].shape != shape:
+    if graph.types[node.inputs[place]].shape != shape or math.prod(shape) > _LARGEST_MASK:
         return 0
     condition = known.value(node.inputs[0]).astype(bool)
     chosen = np.broadcast_to(condition if place == 1 else ~condition, shape)
@@ -216,19 +220,55 @@ def _attention(graph: Graph, node: Node, place: int, wanted: int) -> int:
         return 0
     if has_sinks and place == len(node.inputs) - 1:
         return 0 if masks else _size(graph, node, place)
-    q, k = call.inputs[0].shape, call.inputs[1].shape
-    seen = in_sight(call, q[2], k[2])
+    sight = _Sight.of(call)
     # The weight of the only key in sight is one, whatever its score is.
-    weighed = seen & (seen.sum(axis=1, keepdims=True) + has_sinks > 1)
+    weighed = sight.counts + has_sinks > 1
     if place >= _OPERANDS:
         shape = call.inputs[place].shape
-        if masks > 1 or shape[-2:] != seen.shape:
+        if masks > 1 or shape[-2:] != (len(weighed), sight.keys):
             return 0
-        return int(weighed.sum()) * math.prod(shape[:-2])
+        return int(sight.counts[weighed].sum()) * math.prod(shape[:-2])
     if masks:
         return 0
-    rows = np.asarray((weighed.any(axis=1), weighed.any(axis=0), seen.any(axis=0))[place])
-    return _size(graph, node, place) * int(np.count_nonzero(rows)) // max(rows.size, 1)
+    if place == 0:
+        return _size(graph, node, place) * int(weighed.sum()) // max(len(weighed), 1)
+    seen = sight.keys_seen(weighed if place == 1 else sight.counts > 0)
+    return _size(graph, node, place) * seen // max(sight.keys, 1)
+
+
+@dataclass(frozen=True)
+class _Sight:
+    """The first key that each query sees, and the one behind the last."""
+
+    first: Counts
+    stop: Counts
+    keys: int
+
+    @classmethod
+    def of(cls, call: Call) -> "_Sight":
+        """Say it without a table of queries and keys, which may have thousands of millions."""
+        queries, keys = call.inputs[0].shape[2], call.inputs[1].shape[2]
+        here = np.arange(queries, dtype=np.int64) + keys - queries
+        first, stop = np.zeros_like(here), np.full_like(here, keys)
+        if window := call.integer("window"):
+            first, stop = np.maximum(here - window + 1, 0), np.minimum(here + window, keys)
+        if call.flag("is_causal"):
+            stop = np.minimum(stop, here + 1)
+        return cls(first, stop, keys)
+
+    @property
+    def counts(self) -> Counts:
+        """How many keys each query sees."""
+        seen: Counts = np.maximum(self.stop - self.first, 0)
+        return seen
+
+    def keys_seen(self, queries: NDArray[np.bool_]) -> int:
+        """Count the keys that some of the queries see."""
+        turns = np.zeros(self.keys + 1, np.int64)
+        looking = queries & (self.counts > 0)
+        np.add.at(turns, self.first[looking], 1)
+        np.add.at(turns, self.stop[looking], -1)
+        return int(np.count_nonzero(np.cumsum(turns)[: self.keys]))
 
 
 _RULES: Mapping[str, Rule] = {

@@ -27,7 +27,7 @@ def _weights(call: Call, q: Array, k: Array, *rest: Array) -> Array:
     scores = call.number("scale") * (q @ np.swapaxes(keys, -1, -2))
     if cap := call.number("soft_cap"):
         scores = cap * np.tanh(scores / cap)
-    scores = np.where(in_sight(call, q.shape[2], k.shape[2]), scores, -np.inf)
+    scores = np.where(_in_sight(call, q.shape[2], k.shape[2]), scores, -np.inf)
     for one in rest[: len(rest) - call.flag("has_sinks")]:
         scores = np.where(one, scores, _HIDDEN) if one.dtype == np.bool_ else scores + one
     if call.flag("has_sinks"):
@@ -38,7 +38,7 @@ def _weights(call: Call, q: Array, k: Array, *rest: Array) -> Array:
     return weights[..., call.flag("has_sinks") :]
 
 
-def in_sight(call: Call, queries: int, keys: int) -> Array:
+def _in_sight(call: Call, queries: int, keys: int) -> Array:
     """Say which keys a query sees from where it stands."""
     after = np.arange(keys) - (np.arange(queries)[:, None] + keys - queries)
     seen = np.ones(after.shape, bool)
@@ -57,7 +57,7 @@ def spoiled(call: Call, q: Array, k: Array, v: Array, *rest: Array) -> Array:
     """
     groups = q.shape[1] // k.shape[1]
     values = np.repeat(v, groups, axis=1)
-    seen = in_sight(call, q.shape[2], k.shape[2]).astype(np.float64)
+    seen = _in_sight(call, q.shape[2], k.shape[2]).astype(np.float64)
     is_bad = (~np.isfinite(values)).astype(np.float64)
     is_sound = np.isfinite(_weights(call, q, k, *rest)).all(axis=-1, keepdims=True)
     return is_sound & (seen @ is_bad < is_bad.sum(axis=2, keepdims=True))

@@ -9,7 +9,8 @@ import pytest
 
 from kernelwright.evaluator.speed.roofline import least_bytes, least_bytes_read, least_operations
 from kernelwright.ir.analysis.reference import reference
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph import Graph, Node, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.op import Array
 from kernelwright.ir.passes import canonicalize, gather_attention
 from kernelwright.ir.trace.capture import capture
@@ -75,6 +76,12 @@ def _attended(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask="causal")
 
 
+def _local(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    places = mx.arange(4)
+    near = mx.abs(places[:, None] + 1 - mx.arange(5)) < 2
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask=near)
+
+
 def _chosen(x: mx.array, w: mx.array, i: mx.array) -> mx.array:
     return mx.gather_mm(x, w, rhs_indices=i)
 
@@ -103,6 +110,16 @@ INDEXED: dict[str, tuple[Callable[..., mx.array], tuple[mx.array, ...], int]] = 
         -1,
     ),
     "causal attention": (_attended, tuple(mx.zeros((1, 2, 3, 4)) for _ in range(3)), -1),
+    "local attention": (
+        _local,
+        (mx.zeros((1, 2, 4, 4)), mx.zeros((1, 1, 5, 4)), mx.zeros((1, 1, 5, 4))),
+        -1,
+    ),
+    "causal attention of later queries": (
+        _attended,
+        (mx.zeros((1, 2, 2, 4)), mx.zeros((1, 1, 5, 4)), mx.zeros((1, 1, 5, 4))),
+        -1,
+    ),
     "masked": (
         lambda x, y: mx.where(mx.tri(4, dtype=mx.bool_), x, y) * y,
         (mx.zeros((4, 4)), mx.zeros((4, 4))),
@@ -131,3 +148,19 @@ def test_no_element_counts_that_changes_nothing(name: str, index: int) -> None:
             telling += not np.array_equal(found, whole)
         assert least <= telling * graph.input_types[at].dtype.itemsize
     assert sum(least_bytes_read(graph)) > 0
+
+
+def test_what_a_long_window_hides_is_counted_without_its_table() -> None:
+    length, window = 1 << 17, 4096
+    shapes = (TensorType((1, 1, length, 64), Dtype.FLOAT16),) * 4
+    attributes = (
+        ("scale", 1.0),
+        ("is_causal", True),
+        ("window", window),
+        ("soft_cap", 0.0),
+        ("has_sinks", False),
+    )
+    node = Node("attention", (0, 1, 2), (3,), attributes)
+    graph = Graph(shapes, (0, 1, 2), (), (node,), (3,))
+    row = 64 * 2
+    assert least_bytes_read(graph) == ((length - 1) * row, length * row, length * row)
