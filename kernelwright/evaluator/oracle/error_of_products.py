@@ -1,5 +1,7 @@
 """What products of many factors lose: by rounding, and beyond the ends of float32 on the way."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,6 +10,33 @@ from kernelwright.ir.ops import Call, Op
 from kernelwright.ir.ops.op import Array
 
 Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Where runs of factors leave the normal numbers, up to each place."""
+
+    underflows: Flags
+    overflows: Flags
+    rounded: Reals
+    """What roundings to steps of denormals may cost: each is off by half of the least number, times
+    all factors outside its run. A factor above one half keeps the least number as it is."""
+
+    def last(self, shape: tuple[int, ...]) -> "_Ends":
+        """Return those of whole rows."""
+        return _Ends(
+            self.underflows[:, -1].reshape(shape),
+            self.overflows[:, -1].reshape(shape),
+            self.rounded[:, -1].reshape(shape),
+        )
+
+    def flipped(self, axis: int) -> "_Ends":
+        """Return those of rows that are read from their ends."""
+        return _Ends(
+            np.flip(self.underflows, axis),
+            np.flip(self.overflows, axis),
+            np.flip(self.rounded, axis),
+        )
 
 
 def error_of_prod(op: Op, call: Call, x: Reals, error: Reals | None, made: Array) -> Reals | None:
@@ -21,9 +50,9 @@ def error_of_prod(op: Op, call: Call, x: Reals, error: Reals | None, made: Array
     wide_product = np.prod(wide, axis=axes, keepdims=True)
     lost = np.asarray(wide_product - np.prod(size, axis=axes, keepdims=True))
     rows = np.moveaxis(size, axes, tuple(range(-len(axes), 0))).reshape(-1, terms)
-    underflows, overflows = (flags[:, -1].reshape(lost.shape) for flags in _left(rows, -1))
+    ends = _ends_of(rows, -1).last(lost.shape)
     met = np.prod(_is_number(x, error), axis=axes, keepdims=True)
-    return np.where(met, _through_ends(lost, made, underflows, overflows), 0.0)
+    return np.where(met, _through_ends(lost, made, ends), 0.0)
 
 
 def error_of_running_products(
@@ -37,9 +66,10 @@ def error_of_running_products(
     axis = call.integer("axis")
     is_reversed = bool(call.attributes.get("reverse", False))
     turned = np.flip(size, axis) if is_reversed else size
-    ends = (np.flip(flags, axis) if is_reversed else flags for flags in _left(turned, axis))
+    ends = _ends_of(turned, axis)
+    ends = ends.flipped(axis) if is_reversed else ends
     met = np.asarray(op.meaning(call, _is_number(x, error)))
-    return np.where(met > 0, _through_ends(lost, made, *ends), 0.0)
+    return np.where(met > 0, _through_ends(lost, made, ends), 0.0)
 
 
 def _is_number(x: Array, error: Reals | None) -> Reals:
@@ -48,13 +78,7 @@ def _is_number(x: Array, error: Reals | None) -> Reals:
     return np.where(np.isnan(x) & ~is_open, 0.0, 1.0)
 
 
-def _through_ends(lost: Reals, made: Array, underflows: Flags, overflows: Flags) -> Reals:
-    """Let what became denormal on the way be flushed, and what left float32 be lost."""
-    flushed = lost + np.where(underflows & np.isfinite(made), np.abs(made), 0.0)
-    return np.where(overflows & (np.abs(made) <= FLOAT32.largest), np.inf, flushed)
-
-
-def _left(size: Reals, axis: int) -> tuple[Flags, Flags]:
+def _ends_of(size: Reals, axis: int) -> _Ends:
     """Say from which place on a run of factors has left the normal numbers, at either end.
 
     Factors may be joined one after the other or in runs, as a tree joins them.
@@ -63,9 +87,20 @@ def _left(size: Reals, axis: int) -> tuple[Flags, Flags]:
     total = np.cumsum(np.log2(plain), axis=axis)
     before = np.concatenate([np.zeros_like(total.take([0], axis)), total], axis=axis)
     before = before.take(range(total.shape[axis]), axis)
-    least = total - np.maximum.accumulate(before, axis)
-    most = total - np.minimum.accumulate(before, axis)
-    return (
-        np.minimum.accumulate(least, axis) < np.log2(FLOAT32.least_normal),
-        np.maximum.accumulate(most, axis) > np.log2(FLOAT32.largest),
+    least = np.minimum.accumulate(total - np.maximum.accumulate(before, axis), axis)
+    most = np.maximum.accumulate(total - np.minimum.accumulate(before, axis), axis)
+    is_zero = np.maximum.accumulate(size == 0, axis)
+    steps = size.shape[axis] * np.exp2(total - least + np.log2(FLOAT32.least / 2))
+    return _Ends(
+        least < np.log2(FLOAT32.least_normal),
+        most > np.log2(FLOAT32.largest),
+        np.where(is_zero, 0.0, steps),
     )
+
+
+def _through_ends(lost: Reals, made: Array, ends: _Ends) -> Reals:
+    """Let what became denormal on the way be flushed or rounded, and what left float32 be lost."""
+    flushed = np.where(ends.underflows & np.isfinite(made), np.abs(made) + ends.rounded, 0.0)
+    lost = lost + flushed
+    overflows = ends.overflows | (np.abs(made) + flushed > FLOAT32.largest)
+    return np.where(overflows & (np.abs(made) <= FLOAT32.largest), np.inf, lost)

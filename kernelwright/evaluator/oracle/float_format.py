@@ -25,6 +25,11 @@ class FloatFormat:
         """The smallest number that has all significant bits."""
         return 2.0**self.least_exponent
 
+    @property
+    def least(self) -> float:
+        """The smallest number above zero, the distance between denormal neighbours."""
+        return 2.0 ** (self.least_exponent + 1 - self.significant_bits)
+
 
 FORMATS = {
     Dtype.FLOAT32: FloatFormat(24, -126, float(np.finfo(np.float32).max)),

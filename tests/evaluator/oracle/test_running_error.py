@@ -514,6 +514,32 @@ def test_products_may_become_denormal_on_the_way_and_large_again(order: str) -> 
     assert not passes(reference, found.astype(np.float32))
 
 
+@pytest.mark.parametrize("grows", [False, True], ids=["stays small", "grows again"])
+def test_products_may_stay_at_the_least_denormal_that_their_factors_round_back_to(
+    grows: bool,
+) -> None:
+    x = np.full((2, 300), 0.7, np.float32)
+    x[:, :12] = 2.0**-12
+    if grows:
+        x[:, 200:] = 2.0
+    reference = case_of(lambda a: mx.cumprod(a, axis=-1), x)
+    found: AnyArray = np.cumprod(x, axis=-1, dtype=np.float32)
+    assert found[0, 199] == 2.0**-149
+    assert passes(reference, found)
+    found[1, 5] *= np.float32(1.0001)
+    assert not passes(reference, found)
+
+
+def test_a_factor_of_zero_ends_what_denormals_may_cost() -> None:
+    x = np.full((2, 40), 2.0**-12, np.float32)
+    x[:, 30] = 0.0
+    reference = case_of(lambda a: mx.cumprod(a, axis=-1), x)
+    found: AnyArray = np.cumprod(x, axis=-1, dtype=np.float32)
+    assert passes(reference, found)
+    found[0, 35] = 2.0**-149
+    assert not passes(reference, found)
+
+
 def test_updates_that_meet_may_overflow_in_one_order_and_not_in_another() -> None:
     x = np.array([3e38, 3e38, -3e38, -3e38, 1.0, 1e38], np.float32)
     indices = mx.array([2, 2, 2, 2, 0, 1], mx.int32)
