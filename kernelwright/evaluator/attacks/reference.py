@@ -159,6 +159,13 @@ def prefix_mean(x: mx.array, lengths: mx.array) -> mx.array:
     return mx.sum(mx.where(is_inside, x, 0), axis=-1) / mx.maximum(lengths, 1)
 
 
+def segment_mean(x: mx.array, ids: mx.array) -> mx.array:
+    """Return the mean of each of 16 segments, zero where a segment is empty."""
+    ones = mx.ones(ids.shape, mx.float32)
+    sums = mx.zeros((16,), mx.float32).at[ids].add(x.astype(mx.float32))
+    return sums / mx.maximum(mx.zeros((16,), mx.float32).at[ids].add(ones), 1)
+
+
 FUNCTIONS: dict[str, Function] = {
     f.__name__: f
     for f in (
@@ -189,5 +196,6 @@ FUNCTIONS: dict[str, Function] = {
         row_totals,
         causal_softmax,
         prefix_mean,
+        segment_mean,
     )
 }

@@ -34,6 +34,9 @@ _LONE_FLAGS = {Distribution.ONE_HOT: True, Distribution.ALTERNATING: False}
 """Kinds in which one flag of each row is unlike the others, and whether it is the one set."""
 _SET_SHARE = 154
 """Of 256: how many flags are set."""
+_FEWEST_NAMED, _FEWEST_KEPT, _OFTEN, _TAKEN_SHARE = 4, 2, 2, 0.5
+"""Things that integers name, and those that are kept of them; how often each is named in the mean
+from where on chance leaves none out, and what share of all integers name one of them then."""
 _FEWEST_ROWS = 6
 """Of integers, so that some may hold one value each."""
 
@@ -96,7 +99,11 @@ def draw_integers(draws: Draw, type_: TensorType, domain: Domain) -> Array:
         chosen = random.integers(low, high, _CHOICES[distribution], endpoint=True)
         return random.choice(chosen, type_.shape).astype(dtype)
     else:
-        drawn = np.asarray(random.integers(low, high, type_.shape, dtype, endpoint=True))
+        if distribution is Distribution.MIXED and _names_all(type_, domain, low, high):
+            drawn = _unevenly_named(type_, low, high, random)
+            low, high = int(drawn.min()), int(drawn.max())
+        else:
+            drawn = np.asarray(random.integers(low, high, type_.shape, dtype, endpoint=True))
         if distribution is Distribution.MIXED:
             _place_rows(drawn, (low, high), random)
         _place_extremes(drawn, (low, high), draws)
@@ -112,6 +119,25 @@ def draw_integers(draws: Draw, type_: TensorType, domain: Domain) -> Array:
 def _is_chosen(domain: Domain) -> bool:
     """Say whether integers name things: indices, or what a task counts one by one."""
     return domain.index_limit is not None or domain.span is not None
+
+
+def _names_all(type_: TensorType, domain: Domain, low: int, high: int) -> bool:
+    """Say whether chance would leave none out of the things that integers name."""
+    things = high - low + 1
+    return _is_chosen(domain) and _FEWEST_NAMED <= things <= type_.size // _OFTEN
+
+
+def _unevenly_named(type_: TensorType, low: int, high: int, random: Random) -> Array:
+    """Draw integers that leave out the first, the last and half of all others, and prefer one.
+
+    Segments, experts and bins may be empty or hold nearly everything.
+    """
+    inner = np.arange(low + 1, high)
+    count = max(_FEWEST_KEPT, len(inner) // 2)
+    kept = random.choice(inner, count, replace=False)
+    drawn = random.choice(kept, type_.shape)
+    is_taken = random.random(type_.shape, np.float32) < _TAKEN_SHARE
+    return np.where(is_taken, random.choice(kept), drawn).astype(type_.dtype.numpy)
 
 
 def _range(draws: Draw, type_: TensorType, domain: Domain) -> tuple[int, int]:

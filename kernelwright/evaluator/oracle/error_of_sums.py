@@ -13,11 +13,12 @@ from kernelwright.ir.ops.contraction import quantized_terms
 from kernelwright.ir.ops.op import Array
 from kernelwright.ir.ops.weight import FLOAT_MODES
 
-_FEWEST_ROUNDINGS, _ROUNDINGS_A_ROOT, _SHARE_OF_ALL = 4.0, 4.0, 0.5
+_FEWEST_ROUNDINGS, _ROUNDINGS_A_ROOT = 4.0, 4.0
 """Adding n terms one after the other is a random walk of at most sqrt(n / 3) roundings of their
 sum, which it is where the largest come first: seven deviations of that are 4 sqrt(n). Products, a
 final scale and a tree of lanes take a few more.
-Equal terms are rounded alike within each power of two: n / 2 roundings of the sum at most."""
+Equal terms are rounded alike within each power of two: n roundings of the sum at most, where a
+few large ones come before them."""
 _DEVIATIONS = 4.0
 """Of independent errors that are uniform within their bounds, whose deviation is 0.58 of the bound:
 seven deviations, one in 10^11."""
@@ -37,8 +38,7 @@ def roundings(terms: Reals | int, factor: Reals | float = 1.0) -> Reals:
     `factor` is what `alike` says of the terms.
     """
     walk = _ROUNDINGS_A_ROOT * np.sqrt(np.maximum(terms, 1)) * np.asarray(factor)
-    most = np.minimum(walk, max(_SHARE_OF_ALL, _ROUNDINGS_A_ROOT / math.sqrt(_SAMPLED)) * terms)
-    return np.asarray(_FEWEST_ROUNDINGS + most)
+    return np.asarray(_FEWEST_ROUNDINGS + np.minimum(walk, terms))
 
 
 def accumulated(size: Reals, terms: Reals | int, factor: Reals | float = 1.0) -> Reals:

@@ -540,6 +540,22 @@ def test_a_factor_of_zero_ends_what_denormals_may_cost() -> None:
     assert not passes(reference, found)
 
 
+def test_what_rounds_to_infinity_may_not_where_the_graph_rounds_on_the_way() -> None:
+    def steps(x: mx.array) -> mx.array:
+        h = x[:, 0]
+        for k in (1, 3, 5):
+            h = x[:, k] * h + x[:, k + 1]
+        return h
+
+    x = np.array([[727.5, -5, -3.08, 3, -3.02, -6, -8]] * 2, np.float16)
+    x[1, 5] = -13
+    reference = case_of(steps, x)
+    largest = np.float16(65504)
+    assert passes(reference, np.array([largest, np.inf], np.float16))
+    assert passes(reference, np.array([np.inf, np.inf], np.float16))
+    assert not passes(reference, np.array([largest, largest], np.float16))
+
+
 def test_updates_that_meet_may_overflow_in_one_order_and_not_in_another() -> None:
     x = np.array([3e38, 3e38, -3e38, -3e38, 1.0, 1e38], np.float32)
     indices = mx.array([2, 2, 2, 2, 0, 1], mx.int32)
@@ -647,6 +663,16 @@ def test_a_serial_sum_of_a_long_ramp_is_right() -> None:
     assert np.abs(serial - ramp.sum(axis=1, dtype=np.float64)).max() > 2000
     assert passes(one, serial)
     assert not passes(one, serial - np.float32(60_000))
+
+
+def test_equal_terms_may_all_be_rounded_alike_behind_a_few_large_ones() -> None:
+    x = np.full((2, 2048), 9.48e-6, np.float32)
+    x[:, :22] = np.random.default_rng(5).uniform(1.2, 1.8, (2, 22))
+    one = case_of(mean_of_rows, x)
+    serial = np.cumsum(x, axis=1)[:, -1] / np.float32(2048)
+    assert np.abs(serial / x.mean(axis=1, dtype=np.float64) - 1).max() > 1700 * 2.0**-24
+    assert passes(one, serial)
+    assert not passes(one, serial * np.float32(1.0005))
 
 
 def test_zeros_among_the_terms_of_a_sum_allow_it_nothing() -> None:
