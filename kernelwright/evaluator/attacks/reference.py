@@ -160,10 +160,16 @@ def prefix_mean(x: mx.array, lengths: mx.array) -> mx.array:
 
 
 def segment_mean(x: mx.array, ids: mx.array) -> mx.array:
-    """Return the mean of each of 16 segments, zero where a segment is empty."""
-    ones = mx.ones(ids.shape, mx.float32)
-    sums = mx.zeros((16,), mx.float32).at[ids].add(x.astype(mx.float32))
-    return sums / mx.maximum(mx.zeros((16,), mx.float32).at[ids].add(ones), 1)
+    """Return the mean row of each of 16 segments, zero where a segment is empty."""
+    counts = mx.zeros((16,), mx.float32).at[ids].add(mx.ones(ids.shape, mx.float32))
+    sums = mx.zeros((16, x.shape[1]), mx.float32).at[ids].add(x.astype(mx.float32))
+    return sums / mx.maximum(counts, 1)[:, None]
+
+
+def clipped_by_norm(x: mx.array) -> mx.array:
+    """Scale all gradients so that their norm is one at most."""
+    norm = mx.sqrt(mx.sum(mx.square(x.astype(mx.float32))))
+    return x.astype(mx.float32) * mx.minimum(1 / (norm + 1e-6), 1)
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -197,5 +203,6 @@ FUNCTIONS: dict[str, Function] = {
         causal_softmax,
         prefix_mean,
         segment_mean,
+        clipped_by_norm,
     )
 }

@@ -62,6 +62,8 @@ class Distribution(StrEnum):
     SIGNS = "signs"
     """The same with negative ones among them, in no order, which no format cuts: a long sum shows
     each term that is lost."""
+    FAINT = "faint"
+    """So small that a norm of all of them is below one, for tasks that join all and then decide."""
     LONE = "lone extremes"
     """One great and one low number in each row, one flag unlike the others, column by column."""
     STRUCTURED = "structured"

@@ -333,12 +333,17 @@ def _short(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     return np.asarray(1 + places * np.float32(grid / steps))
 
 
+def _faint(count: int, length: int, _: Dtype, random: Random) -> Values:
+    return _scaled(count, length, random, by=_FAINT_NORM / max(count * length, 1) ** 0.5)
+
+
 def _distant(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     # In float16 the last power of two below its range, whose neighbours differ by 32.
     far = 33000.0 if dtype is Dtype.FLOAT16 else 2e5
     return _scaled(count, length, random, by=64.0, plus=-far)
 
 
+_FAINT_NORM = 1 / 8
 _SHORT_STEPS = {Dtype.FLOAT32: (2048, 16), Dtype.FLOAT16: (1024, 8)}
 """In how many steps a format one narrower, and bfloat16, divide what lies between 1 and 2: numbers
 one step or a few above one of bfloat16's are rounded down by both."""
@@ -373,6 +378,7 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.LATTICE: _lattice,
     Distribution.CUT: _cut,
     Distribution.SIGNS: _signs,
+    Distribution.FAINT: _faint,
     Distribution.STRUCTURED: _normal,
 }
 

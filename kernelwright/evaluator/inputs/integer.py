@@ -63,7 +63,7 @@ def draw_flags(draws: Draw, type_: TensorType) -> Array:
     flags = random.integers(0, 256, type_.shape, np.uint8) < _SET_SHARE
     if flags.ndim < 2 or not flags.size:
         return flags
-    rows = flags.reshape(-1, type_.shape[-1])
+    rows = flags.reshape(-1, _row_length(type_))
     special = random.permutation(max(len(rows), 4))[:2]
     for place, is_full in zip(special, (True, False), strict=True):
         if place < len(rows):
@@ -73,13 +73,20 @@ def draw_flags(draws: Draw, type_: TensorType) -> Array:
         flags[-1] = False
     elif distribution is Distribution.MIXED and len(rows) >= _FEWEST_ROWS:
         left = np.setdiff1d(np.arange(len(rows) - 1), special)
-        rows[random.choice(left)] = False
+        empty, nearly_full = random.choice(left, 2, replace=False)
+        rows[empty], rows[nearly_full] = False, True
+        rows[nearly_full, random.integers(rows.shape[1])] = False
     return flags
+
+
+def _row_length(type_: TensorType) -> int:
+    """Return the length of the last axis that has one, as masks may end in axes of one place."""
+    return next((length for length in reversed(type_.shape) if length > 1), 1)
 
 
 def _lone_flags(type_: TensorType, random: Random, *, flag: bool) -> Array:
     """Draw rows of which one flag is unlike the others: the first, the last, any."""
-    length = type_.shape[-1]
+    length = _row_length(type_)
     rows = np.full((type_.size // length, length), not flag)
     places = random.integers(0, length, len(rows))
     places[:1], places[1:2] = 0, length - 1
@@ -124,7 +131,7 @@ def _is_chosen(domain: Domain) -> bool:
 def _names_all(type_: TensorType, domain: Domain, low: int, high: int) -> bool:
     """Say whether chance would leave none out of the things that integers name."""
     things = high - low + 1
-    return _is_chosen(domain) and _FEWEST_NAMED <= things <= type_.size // _OFTEN
+    return domain.is_target and _FEWEST_NAMED <= things <= type_.size // _OFTEN
 
 
 def _unevenly_named(type_: TensorType, low: int, high: int, random: Random) -> Array:

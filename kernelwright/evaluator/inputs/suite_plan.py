@@ -22,6 +22,11 @@ _MOST_ROTATED_INPUTS = 4
 _LEAST_SUM, _LONG_SUM, _LONG_PRODUCT = 1 << 5, 1 << 14, 1 << 12
 _JOINED = (Distribution.MASKED, Distribution.SPECIAL, Distribution.DISTANT)
 """Whole cases of a large shape of which no rows stand apart."""
+_FEW_ROWS = 16
+"""So few rows leave most kinds out."""
+_DECIDING = frozenset(
+    ("maximum", "minimum", "select", "less", "less_equal", "greater", "greater_equal")
+)
 HIDDEN_DISTRIBUTIONS = (
     *(Distribution.NORMAL, Distribution.WIDE, Distribution.OFFSET),
     *(Distribution.MASKED, Distribution.TIED),
@@ -96,6 +101,8 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
     rotated = () if has_others else _unreached(graph, plan)
     kinds = () if plan.at_once else _JOINED
     yield from (Case(graph, kind) for kind in kinds)
+    if _decides_for_all(graph, plan):
+        yield Case(graph, Distribution.FAINT)
     yield from (Case(graph, Distribution.SPECIAL, part=part) for part in rotated)
     if not is_large(graph, config) and plan.parts > 1:
         yield Case(graph, Distribution.MIXED, part=1)
@@ -118,15 +125,26 @@ def _joins_many(graph: Graph) -> bool:
     """Say whether sums are so long that the bound of ordinary ones hides a term."""
     read = [(Call.of(graph, node), op_named(node.op)) for node in graph.nodes]
     return any(
-        call.inputs[0].size >= _LONG_SUM * call.outputs[0].size
+        call.inputs[place].size >= _LONG_SUM * call.outputs[0].size
         for call, op in read
-        if _adds_up(op) and call.inputs[0].dtype is not Dtype.BOOL
+        for place in _added_up(op)
+        if call.inputs[place].dtype is not Dtype.BOOL
     )
 
 
-def _adds_up(op: Op) -> bool:
+def _decides_for_all(graph: Graph, plan: MixedPlan) -> bool:
+    """Say whether a task joins its rows, of which no case holds all kinds, and then compares."""
+    joins = any(op_named(node.op).kind is Kind.REDUCTION for node in graph.nodes)
+    is_deciding = any(node.op in _DECIDING for node in graph.nodes)
+    return joins and is_deciding and plan.count < _FEW_ROWS
+
+
+def _added_up(op: Op) -> tuple[int, ...]:
+    """Return which operand of an op, if any, holds the terms of sums."""
+    if op.name.startswith("scatter"):
+        return (-1,)
     is_long = op.kind is Kind.REDUCTION and op.behaviour.accumulates
-    return is_long and not op.behaviour.absorbs
+    return (0,) if is_long and not op.behaviour.absorbs else ()
 
 
 def _unreached(graph: Graph, plan: MixedPlan) -> tuple[int, ...]:
@@ -139,6 +157,8 @@ def small_cases(graph: Graph) -> Iterator[Case]:
     """Yield whole cases of every kind, the special ones for every float input, and mixed ones."""
     types = graph.input_types
     left_out = {Distribution.LITERALS, Distribution.LONE}
+    if not _decides_for_all(graph, plan_of(graph)):
+        left_out.add(Distribution.FAINT)
     if not _joins_many(graph):
         left_out.add(Distribution.SIGNS)
     if accumulation_length(graph) < _LEAST_SUM:
@@ -187,6 +207,8 @@ def _other_cases(graphs: Sequence[Graph]) -> Iterator[Case]:
     for place, graph in enumerate(graphs):
         yield Case(graph, Distribution.NORMAL)
         yield Case(graph, _OFF_GRID[place % len(_OFF_GRID)])
+        if place == 0 and _decides_for_all(graph, plan_of(graph)):
+            yield Case(graph, Distribution.FAINT)
 
 
 def _hidden_others(graphs: Sequence[Graph]) -> Iterator[Case]:

@@ -42,6 +42,9 @@ class Domain:
     """
 
     index_limit: int | None = None
+    is_target: bool = False
+    """What the indices name is written, added to or multiplied, as segments and experts are, so
+    that one which none of them names is a case of its own."""
     is_positive: bool = False
     is_share: bool = False
     """A logarithm is taken of its negated logarithm, as of uniform noise: it is below one."""
@@ -97,6 +100,7 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
     landmarks = _landmarks(graph, uses, limits)
     return Domain(
         index_limit=min(known) if known else None,
+        is_target=bool(known) and any(_names_target(use.node) for use in uses),
         is_positive=is_positive,
         is_share=any(_is_share(graph, use.node) for use in uses),
         is_divisor=any(_divides(graph, use) and not use.is_guarded for use in uses),
@@ -145,6 +149,10 @@ def _limit_of(graph: Graph, use: _Use) -> int | None:
         return 8 * operand.itemsize
     is_index = needed is Needed.INDEX and operand.is_integer
     return _limit(graph, use.node, use.place) if is_index else None
+
+
+def _names_target(node: Node) -> bool:
+    return node.op.startswith("scatter") or op_named(node.op).kind is Kind.CONTRACTION
 
 
 def _divides(graph: Graph, use: _Use) -> bool:

@@ -5,9 +5,18 @@ import numpy as np
 import pytest
 
 from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.suite import visible_suite
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
+
+
+def test_masks_of_a_large_task_hold_rows_of_all_of_none_and_of_all_but_one() -> None:
+    arrays = mx.zeros((8, 300, 128)), mx.zeros((8, 300, 1), mx.bool_)
+    graph = canonicalize(capture(lambda x, keep: mx.sum(mx.where(keep, x, 0), axis=1), *arrays))
+    flags = Case(graph, Distribution.MIXED).inputs("secret")[1]
+    assert {0, 299, 300} <= set(flags.sum(axis=(1, 2)).tolist())
 
 
 def segment_sums(x: mx.array, ids: mx.array) -> mx.array:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright.evaluator.attacks.corpus import bases, task_of
+from kernelwright.evaluator.attacks.reference import FUNCTIONS
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
@@ -626,3 +627,14 @@ def test_long_sums_of_integers_leave_what_a_float_holds(dtype: Dtype) -> None:
     (case,) = (c for c in cases if c.distribution is Distribution.SIGNS)
     totals = case.inputs("secret")[0].sum(axis=1, dtype=np.int64)
     assert (totals.astype(np.float32).astype(np.int64) != totals).any()
+
+
+@pytest.mark.parametrize("shape", [(6, 64), (700, 520)], ids=str)
+def test_what_all_elements_decide_together_is_decided_both_ways(shape: tuple[int, int]) -> None:
+    norms = {True: 0, False: 0}
+    graph = canonicalize(capture(FUNCTIONS["clipped_by_norm"], mx.zeros(shape)))
+    for case in visible_cases(graph, (), EvaluatorConfig()):
+        norm = float(np.linalg.norm(case.inputs("secret")[0].astype(np.float64)))
+        if np.isfinite(norm) and norm > 0:
+            norms[norm < 1] += 1
+    assert norms[True] and norms[False]
