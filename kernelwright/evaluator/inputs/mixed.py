@@ -43,6 +43,8 @@ _LAST_SHARE = 8
 _LEAST_POISONED = 64
 """Elements of an input that all rows read, of which a few may be special."""
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
+_FEW_ROWS = 64
+"""So few rows hold each ordinary kind in one of several cases, and beside what happens to others."""
 _MOST_EVENT_ROWS = 4096
 """Of one event: more show nothing new, and hide other rows."""
 
@@ -79,6 +81,11 @@ class MixedPlan:
     def parts(self) -> int:
         """How many cases it takes for every event to find a row."""
         return -(-len(self.events) // self.at_once) if self.at_once else 1
+
+    @property
+    def parts_of_all(self) -> int:
+        """How many cases it takes for every ordinary kind to find a row, too."""
+        return max(self.parts, -(-len(TAME) // _tame_count(self.count))) if self.at_once else 1
 
     def is_ordinary(self, place: int) -> bool:
         """Say whether rows and single elements of an input are never special here."""
@@ -131,12 +138,14 @@ def _alike(types: Sequence[TensorType], places: Sequence[int]) -> tuple[int, ...
 def draw_mixed(graph: Graph, part: int, random: Random) -> dict[int, Values]:
     """Draw every float input of a mixed case, by place."""
     plan, types = plan_of(graph), graph.input_types
+    events = plan.events_of(part)
+    chosen = _event_rows(plan.count, len(events), random) if events else np.zeros(0, np.intp)
     drawn = {
-        place: _tame_rows(rows, types[place], random)
+        place: _tame_rows(rows, types[place], part, chosen, random)
         for place, rows in enumerate(plan.rows)
         if rows is not None
     }
-    _place_events(plan, types, part, drawn, random)
+    _place_events(plan, types, events, chosen, drawn, random)
     made = {place: shaped(plan.rows[place], types[place], drawn[place], random) for place in drawn}
     for place, type_ in enumerate(types):
         is_real = type_.dtype is Dtype.BOOL or type_.dtype.is_integer
@@ -150,12 +159,25 @@ def draw_mixed(graph: Graph, part: int, random: Random) -> dict[int, Values]:
     return made
 
 
-def _tame_rows(rows: Rows, type_: TensorType, random: Random) -> Values:
+def _tame_rows(
+    rows: Rows, type_: TensorType, part: int, events: NDArray[np.intp], random: Random
+) -> Values:
     """Draw ordinary rows: half of them normal."""
     values = draw_rows(Distribution.NORMAL, rows.count, rows.length, type_.dtype, random)
-    others = random.permutation(rows.count)[: -(-rows.count // 2)]
-    _fill(values, TAME, others, type_.dtype, random)
+    order = random.permutation(rows.count)
+    kinds: Sequence[Distribution] = [TAME[i] for i in random.permutation(len(TAME))]
+    count = _tame_count(rows.count)
+    if rows.count <= _FEW_ROWS:
+        # Where something happens to a row, its kind would not show.
+        order = np.concatenate([np.setdiff1d(order, events), order[np.isin(order, events)]])
+        kinds = [TAME[(part * count + i) % len(TAME)] for i in range(len(TAME))]
+    _fill(values, kinds, order[:count], type_.dtype, random)
     return values
+
+
+def _tame_count(count: int) -> int:
+    """Return how many rows of so many are of another ordinary kind than the normal one."""
+    return -(-count // 2)
 
 
 def _fill(
@@ -165,8 +187,7 @@ def _fill(
     dtype: Dtype,
     random: Random,
 ) -> None:
-    turned = [kinds[i] for i in random.permutation(len(kinds))]
-    for kind, part in shares(turned, places):
+    for kind, part in shares(kinds, places):
         if kind is Distribution.STRUCTURED:
             values[part] = draw_structured(len(part), values.shape[1], random)
         else:
@@ -176,14 +197,11 @@ def _fill(
 def _place_events(
     plan: MixedPlan,
     types: Sequence[TensorType],
-    part: int,
+    events: Sequence[Event],
+    chosen: NDArray[np.intp],
     drawn: dict[int, Values],
     random: Random,
 ) -> None:
-    events = plan.events_of(part)
-    if not events:
-        return
-    chosen = _event_rows(plan.count, len(events), random)
     for turn, event in enumerate(events):
         places = chosen[turn :: len(events)]
         for place in plan.peers:
@@ -231,7 +249,8 @@ def _apart(type_: TensorType, random: Random) -> Values:
         values = draw_rows(Distribution.WIDE, count, length, type_.dtype, random)
         return values.reshape(type_.shape)
     values = draw_rows(Distribution.NORMAL, count, length, type_.dtype, random)
-    _fill(values, (Distribution.NORMAL, *TAME), random.permutation(count), type_.dtype, random)
+    kinds = random.permutation(np.array([Distribution.NORMAL, *TAME], object)).tolist()
+    _fill(values, kinds, random.permutation(count), type_.dtype, random)
     return values.reshape(type_.shape)
 
 

@@ -17,6 +17,8 @@ from kernelwright.ir.ops import Call, Kind, Op, op_named
 
 _MOST_PARTS = 4
 """Mixed cases of a small shape with few rows."""
+_MOST_MIXED_ELEMENTS = 1 << 21
+"""Of the mixed cases of a larger shape with few rows together; two there are in any case."""
 _MOST_ROTATED_INPUTS = 4
 """Further float inputs that take each rotated kind in a case of their own."""
 _LEAST_SUM, _LONG_SUM, _LONG_PRODUCT = 1 << 5, 1 << 14, 1 << 12
@@ -59,12 +61,15 @@ def hidden_cases(
 ) -> tuple[Case, ...]:
     """List cases as strong as the visible ones, drawn by another secret."""
     cases = (*_own_cases(graph, config, has_others=bool(others)), *_hidden_others(others))
-    dense = (c for c in cases if c.layout is Layout.DENSE)
-    return tuple(_hidden(case) for case in dense)
+    dense = [c for c in cases if c.layout is Layout.DENSE]
+    parts = sum(c.distribution is Distribution.MIXED and c.graph is graph for c in dense)
+    return tuple(_hidden(case, parts) for case in dense)
 
 
-def _hidden(case: Case) -> Case:
-    return Case(case.graph, case.distribution, part=case.part, is_hidden=True)
+def _hidden(case: Case, parts: int) -> Case:
+    """Return a case that nobody sees; where rows are few, they hold the next kinds."""
+    part = case.part + parts if case.distribution is Distribution.MIXED else case.part
+    return Case(case.graph, case.distribution, part=part, is_hidden=True)
 
 
 def literal_cases(
@@ -104,8 +109,9 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
     if _decides_for_all(graph, plan):
         yield Case(graph, Distribution.FAINT)
     yield from (Case(graph, Distribution.SPECIAL, part=part) for part in rotated)
-    if not is_large(graph, config) and plan.parts > 1:
-        yield Case(graph, Distribution.MIXED, part=1)
+    if not is_large(graph, config):
+        most = min(plan.parts_of_all, max(_MOST_MIXED_ELEMENTS // graph.element_count, 2))
+        yield from (Case(graph, Distribution.MIXED, part=part) for part in range(1, most))
     if not is_large(graph, config):
         yield from _lone_cases(graph)
         yield Case(graph, Distribution.STRUCTURED)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals
+from kernelwright.evaluator.oracle.tracked import ANYTHING
 from kernelwright.ir.ops import Call, Op
 from kernelwright.ir.ops.op import Array
 
@@ -100,7 +101,9 @@ def _ends_of(size: Reals, axis: int) -> _Ends:
 
 def _through_ends(lost: Reals, made: Array, ends: _Ends) -> Reals:
     """Let what became denormal on the way be flushed or rounded, and what left float32 be lost."""
-    flushed = np.where(ends.underflows & np.isfinite(made), np.abs(made) + ends.rounded, 0.0)
-    lost = lost + flushed
-    overflows = ends.overflows | (np.abs(made) + flushed > FLOAT32.largest)
-    return np.where(overflows & (np.abs(made) <= FLOAT32.largest), np.inf, lost)
+    size = np.abs(made)
+    lost = np.where(ends.overflows & (size <= FLOAT32.largest), np.inf, lost)
+    flushed = lost + size + ends.rounded
+    # What was flushed stays zero, or is not a number times an infinity, where others overflow.
+    flushed = np.where(flushed <= FLOAT32.largest, flushed, ANYTHING)
+    return np.where(ends.underflows & ~np.isnan(made), flushed, lost)

@@ -220,6 +220,23 @@ def test_a_sum_is_led_to_the_number_that_it_is_compared_with(
     assert not found.is_correct
 
 
+def test_a_flag_of_special_numbers_may_be_kept_for_tiles_that_a_small_shape_lacks(
+    evaluator: Evaluator,
+) -> None:
+    peaks = canonicalize(capture(lambda x: x - mx.max(x, -1, keepdims=True), mx.zeros((16, 48))))
+    body = (
+        "uint size = x_shape[1]; bool lost = false; float most = -INFINITY;"
+        "for (uint tile = 0; tile < (size + 127) / 128; ++tile)"
+        "  for (uint i = tile * 128 + lane; i < metal::min(size, tile * 128 + 128); i += 32) {"
+        "    float v = r[i]; lost = lost || isnan(v); most = metal::max(most, v); }"
+        "most = simd_any(lost) ? NAN : simd_max(most);"
+    )
+
+    found = _judge(evaluator, peaks, _ROW + body + _EACH.format(value="r[i] - most"))
+
+    assert found.is_correct, found.summary
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -530,6 +530,18 @@ def test_products_may_stay_at_the_least_denormal_that_their_factors_round_back_t
     assert not passes(reference, found)
 
 
+def test_a_product_that_underflows_may_stay_zero_where_the_ideal_one_overflows() -> None:
+    x = np.full((2, 90), 1e-3, np.float32)
+    x[:, 40:] = 1e6
+    x[1, 80:] = np.inf
+    reference = case_of(lambda a: mx.cumprod(a, axis=-1), x)
+    with np.errstate(invalid="ignore"):
+        found: AnyArray = np.cumprod(x, axis=-1, dtype=np.float32)
+    assert found[0, -1] == 0
+    assert np.isnan(found[1, -1])
+    assert passes(reference, found)
+
+
 def test_a_factor_of_zero_ends_what_denormals_may_cost() -> None:
     x = np.full((2, 40), 2.0**-12, np.float32)
     x[:, 30] = 0.0

@@ -24,6 +24,7 @@ _EITHER = re.compile(r"^(?:or(?: disjoint)? i1 \S+, \S+|select i1 \S+, i1 true, 
 _OPPOSITE = re.compile(r"^xor i1 (%[^,]+), true$")
 _ABSOLUTE = re.compile(r"@llvm\.fabs\.\w+\(\w+ (?:noundef )?(%[^,\s)]+)\)")
 _MOST_JOINED = 16
+_KEPT_NUMBER = re.compile(r"\[ (-?\d+),")
 
 _ENDS_OF_FORMATS = frozenset(
     (
@@ -62,12 +63,42 @@ def is_special(function: Function, name: str, seen: frozenset[str] = frozenset()
         return False
     if found := COMPARISON.match(instruction.text):
         return found[2] in ("uno", "ord") or found[5] in _ENDS_OF_FORMATS
-    if not LOGIC.match(instruction.text) or instruction.operation == "trunc":
+    if not LOGIC.match(instruction.text):
         return False
+    if instruction.operation == "trunc":
+        flags = kept_flags(function, instruction)
+        return bool(flags) and all(is_special(function, n, seen | {name}) for n in flags)
     operands = [n for n in NAME.findall(instruction.text) if n in function.definitions]
     return bool(operands) and all(
         is_special(function, n, seen | {name}) for n in operands if n not in function.blocks
     )
+
+
+def kept_flags(function: Function, instruction: Instruction) -> frozenset[str]:
+    """Return the conditions that a flag holds, which is kept as an integer from turn to turn.
+
+    None where something else may be in it.
+    """
+    found, seen = set[str](), set[str]()
+    pending = [n for n in instruction.operands if n[0] == "%"]
+    while pending:
+        name = pending.pop()
+        made = function.definitions.get(name)
+        if name in seen or name in function.blocks:
+            continue
+        seen.add(name)
+        if made is None or made.operation not in ("phi", "zext", "freeze"):
+            return frozenset()
+        operands = [n for n in made.operands if n[0] == "%" and n not in function.blocks]
+        if made.operation == "zext":
+            if not made.text.startswith(("zext i1 ", "zext nneg i1 ")):
+                return frozenset()
+            found.update(operands)
+        elif any(n not in ("0", "1") for n in _KEPT_NUMBER.findall(made.text)):
+            return frozenset()
+        else:
+            pending += operands
+    return frozenset(found)
 
 
 def kind_of(instruction: Instruction) -> str:
