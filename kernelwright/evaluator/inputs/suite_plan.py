@@ -17,7 +17,7 @@ from kernelwright.ir.ops import Call, Kind, Op, op_named
 
 _MOST_PARTS = 4
 """Mixed cases of a small shape with few rows."""
-_MOST_MIXED_ELEMENTS = 1 << 21
+_MOST_MIXED_ELEMENTS = 1 << 22
 """Of the mixed cases of a larger shape with few rows together; two there are in any case."""
 _MOST_ROTATED_INPUTS = 4
 """Further float inputs that take each rotated kind in a case of their own."""

@@ -11,7 +11,7 @@ from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.independence import independent_axes, rows_of
 from kernelwright.evaluator.inputs.mixed import EVENTS, plan_of
-from kernelwright.evaluator.inputs.suite_plan import small_cases, visible_cases
+from kernelwright.evaluator.inputs.suite_plan import hidden_cases, small_cases, visible_cases
 from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
@@ -221,3 +221,15 @@ def test_what_overflows_only_on_the_way_is_known(
 ) -> None:
     graph = graph_of(fn, *(mx.zeros(s) for s in shapes))
     assert domains_of(graph)[0].is_summed is overflows
+
+
+def test_few_rows_of_a_larger_shape_take_most_ordinary_kinds_where_some_see_them() -> None:
+    graph = graph_of(softmax, mx.zeros((4, 90_000)))
+    plan, config = plan_of(graph), EvaluatorConfig()
+    parts = [
+        case.part
+        for case in (*visible_cases(graph, (), config), *hidden_cases(graph, (), config))
+        if case.distribution is Distribution.MIXED
+    ]
+    assert parts == list(range(len(parts)))
+    assert len(parts) >= plan.parts_of_all
