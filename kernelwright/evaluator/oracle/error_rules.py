@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernelwright.evaluator.oracle.error_by_chance import errors_by_chance
+from kernelwright.evaluator.oracle.error_in_common import adds_terms, moved_in_common
 from kernelwright.evaluator.oracle.error_of_arithmetic import error_of_arithmetic
 from kernelwright.evaluator.oracle.error_of_elements import carried_error, may_cancel
 from kernelwright.evaluator.oracle.error_of_exponentials import error_of_logsumexp, error_of_softmax
@@ -62,6 +63,8 @@ def error_of(
     ]
     if len(made) > 1:
         found = list(errors_by_chance(op, call, values, errors, made))
+    if adds_terms(op) and found[0] is not None:
+        found[0] = found[0] + _of_common(op, call, read, made[0])
     forms = [r.form for r in read]
     other = error_of_other_form(op, forms, values, made[0])
     if other is not None:
@@ -79,6 +82,12 @@ def error_of(
         )
         for m, e, t in zip(made, found, call.outputs, strict=True)
     ]
+
+
+def _of_common(op: Op, call: Call, read: Sequence[Tracked], made: Array) -> Reals:
+    """Add what moves all terms of a sum at once."""
+    common = moved_in_common(op, call, read, made)
+    return np.asarray(sum((np.abs(e) for e in common.values()), np.zeros(made.shape)))
 
 
 def _with_flushed(read: Tracked, error: Reals | None) -> Reals | None:

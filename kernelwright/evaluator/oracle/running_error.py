@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelwright.evaluator.oracle.error_in_common import values_that_are_summed, with_common
 from kernelwright.evaluator.oracle.error_rules import error_of
 from kernelwright.evaluator.oracle.tracked import Tracked
 from kernelwright.ir.graph import Graph, TensorType, ValueId
@@ -32,7 +33,7 @@ def analyse(
     for value, constant in graph.constants:
         known[value] = _stored(constant.array, constant.type)
     last_use = {v: i for i, node in enumerate(graph.nodes) for v in node.inputs}
-    kept = set(graph.outputs)
+    kept, summed = set(graph.outputs), values_that_are_summed(graph)
     with np.errstate(all="ignore"):
         for index, node in enumerate(graph.nodes):
             op, call = op_named(node.op), Call.of(graph, node)
@@ -49,6 +50,8 @@ def analyse(
                 for o, t in zip(outputs, types, strict=True)
             ]
             tracked = error_of(node, op, call, read, exact)
+            if len(tracked) == 1 and node.outputs[0] in summed:
+                tracked = [with_common(node, op, call, read, tracked[0])]
             known.update(zip(node.outputs, tracked, strict=True))
             for value in set(node.inputs):
                 if last_use[value] == index and value not in kept:

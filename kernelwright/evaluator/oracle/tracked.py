@@ -1,6 +1,7 @@
 """A value of the ideal evaluation beside the error that a sound kernel may have there."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,15 @@ from kernelwright.evaluator.oracle.float_format import (
     is_inexact,
     only_where,
 )
+from kernelwright.ir.graph import ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.op import Array
 
 ANYTHING = np.nan
 """The error of a value that one rounding elsewhere may change wholly."""
+
+Common = Mapping[ValueId, Reals]
+"""What errors of single values do to many elements at once, by the value, each with its sign."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class Tracked:
     """The value is one that its dtype holds: an input, a constant, or moved ones."""
     form: Form | None = None
     """What the value is, where a kernel may compute what reads it in another way."""
+    common: Common = field(default_factory=dict)
+    """Parts of the error that elements have in common, of values that are summed later on."""
     settled_zeros: NDArray[np.bool_] | None = None
     """Elements whose sign is settled if they are zero, of a value that is one of several."""
 

@@ -708,3 +708,45 @@ def test_a_product_with_a_factor_that_is_nan_is_nan_and_nothing_else(
     is_nan = np.isnan(tracked.values)
     assert is_nan.any()
     assert np.all(tracked.error[is_nan] == 0)
+
+
+def log_softmax(x: mx.array) -> mx.array:
+    return x - mx.logsumexp(x, axis=-1, keepdims=True)
+
+
+def entropy(x: mx.array) -> mx.array:
+    return -mx.sum(mx.exp(log_softmax(x)) * log_softmax(x), axis=-1)
+
+
+def weighted(x: mx.array) -> mx.array:
+    weights = mx.cos(mx.arange(x.shape[1] * 4, dtype=mx.float32)).reshape(x.shape[1], 4)
+    return mx.exp(log_softmax(x)) @ mx.abs(weights)
+
+
+@pytest.mark.parametrize("function", [entropy, weighted])
+def test_terms_of_a_sum_may_all_be_off_by_what_their_row_has_in_common(
+    function: Callable[[mx.array], mx.array],
+) -> None:
+    random = np.random.default_rng(6)
+    x = (random.standard_normal((8, 4000)) - 2e5).astype(np.float32)
+    one = case_of(function, x)
+    peak = x.max(axis=1, keepdims=True)
+    total = np.log(np.exp(x - peak).sum(axis=1, keepdims=True)) + peak
+    logarithms = (x - total.astype(np.float32)).astype(np.float32)
+    weights = np.exp(logarithms)
+    if function is entropy:
+        found = -(weights * logarithms).sum(axis=1)
+    else:
+        columns = np.abs(np.cos(np.arange(16_000, dtype=np.float32))).reshape(4000, 4)
+        found = weights @ columns
+    assert np.abs(weights.sum(axis=1) - 1).max() > 1e-3
+    assert passes(one, found.astype(np.float32))
+    assert not passes(one, (found * np.float32(1.05)).astype(np.float32))
+
+
+def test_an_error_in_common_cancels_where_terms_lie_on_both_sides_of_it() -> None:
+    random = np.random.default_rng(7)
+    x = (random.standard_normal((8, 4000)) + 100).astype(np.float32)
+    one = case_of(lambda a: mx.var(a, axis=-1), x)
+    tolerance = one.expected_outputs[0].tolerance_at(np.arange(8))
+    assert (tolerance < 1e-3).all()
