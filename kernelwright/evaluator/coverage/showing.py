@@ -1,9 +1,10 @@
 """Whether a side that was taken shows in what a program gives, and cases in which it does."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.coverage.search import DirectedCase
@@ -39,6 +40,8 @@ class Showing:
     trial: Trial
     tolerances: Sequence[Tolerance]
     random: Random
+    _ranks: dict[int, "_Ranks | None"] = field(default_factory=dict, init=False)
+    """By case: several sides are tried on the same few."""
 
     def hidden(self, runs: Runs) -> Iterator[tuple[Side, Runs]]:
         """Yield the sides that matter in none of their cases, with some of those."""
@@ -62,8 +65,9 @@ class Showing:
         """Yield cases that take a side among ordinary numbers, until one of them shows it."""
         left = _MOST_MADE
         for reference, _ in taken:
+            ranks = self._ranks_of(reference)
             for turn in range(2):
-                inputs = self._relabelled(reference.inputs, keeps_zero=bool(turn % 2))
+                inputs = self._relabelled(reference.inputs, ranks, keeps_zero=bool(turn % 2))
                 conditions = self._watched(reference, inputs)
                 if conditions is None or not _takes(conditions, side):
                     continue
@@ -93,27 +97,63 @@ class Showing:
         except Failure:
             return None
 
-    def _relabelled(self, inputs: tuple[Array, ...], *, keeps_zero: bool) -> tuple[Array, ...]:
+    def _ranks_of(self, reference: Reference) -> "_Ranks | None":
+        if id(reference) not in self._ranks:
+            self._ranks[id(reference)] = _Ranks.of(reference.inputs)
+        return self._ranks[id(reference)]
+
+    def _relabelled(
+        self, inputs: tuple[Array, ...], ranks: "_Ranks | None", *, keeps_zero: bool
+    ) -> tuple[Array, ...]:
         """Give the floats other values, in the same order and equal where they are equal."""
-        floats = [a for a in inputs if a.dtype.kind not in "buic"]
-        if not floats:
+        if ranks is None:
             return inputs
-        found = np.unique(np.concatenate([a.astype(np.float32).reshape(-1) for a in floats]))
-        known = found[found == found]
+        known = ranks.values
         drawn = np.sort(self.random.standard_normal(known.size).astype(np.float32))
         if keeps_zero:
             drawn = np.sort(np.abs(drawn))
             below = int((known < 0).sum())
             drawn[:below] = -drawn[:below][::-1]
             drawn[known == 0] = 0
-        return tuple(a if a.dtype.kind in "buic" else self._mapped(a, known, drawn) for a in inputs)
+        return tuple(
+            array if places is None else self._mapped(array, places, drawn)
+            for array, places in zip(inputs, ranks.places, strict=True)
+        )
 
-    def _mapped(self, array: Array, known: Array, drawn: Array) -> Array:
-        wide = array.astype(np.float32)
-        places = np.minimum(np.searchsorted(known, wide), max(known.size - 1, 0))
-        others = self.random.standard_normal(wide.shape).astype(np.float32)
-        made = drawn[places] if known.size else others
-        return np.asarray(np.where(wide == wide, made, others).astype(array.dtype))
+    def _mapped(self, array: Array, places: NDArray[np.intp], drawn: Array) -> Array:
+        """Give each element what was drawn for its rank, NaN a number of its own."""
+        others = self.random.standard_normal(int((places == drawn.size).sum())).astype(np.float32)
+        made = np.append(drawn, np.float32(0))[places]
+        made[places == drawn.size] = others
+        return np.asarray(made.astype(array.dtype))
+
+
+@dataclass(frozen=True)
+class _Ranks:
+    """The order of all floats of some inputs."""
+
+    values: NDArray[np.float32]
+    """Each number once, in order."""
+    places: tuple[NDArray[np.intp] | None, ...]
+    """By input, the place of each element among the values; their number where it is NaN."""
+
+    @classmethod
+    def of(cls, inputs: tuple[Array, ...]) -> "_Ranks | None":
+        """Rank the floats; None where there are none."""
+        floats = [a for a in inputs if a.dtype.kind not in "buic"]
+        if not floats:
+            return None
+        flat = np.concatenate([a.astype(np.float32).reshape(-1) for a in floats])
+        found, places = np.unique(flat, return_inverse=True)
+        ends = np.cumsum([a.size for a in floats])[:-1]
+        shaped = (
+            part.reshape(a.shape)
+            for part, a in zip(np.split(places.reshape(-1), ends), floats, strict=True)
+        )
+        return cls(
+            found[found == found],
+            tuple(None if a.dtype.kind in "buic" else next(shaped) for a in inputs),
+        )
 
 
 def _takes(conditions: Sequence[Condition], side: Side) -> bool:
