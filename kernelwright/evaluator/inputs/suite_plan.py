@@ -19,6 +19,8 @@ _MOST_PARTS = 4
 """Mixed cases of a small shape with few rows."""
 _MOST_MIXED_ELEMENTS = 1 << 22
 """Of the mixed cases of a larger shape with few rows together; two there are in any case."""
+_MOST_SIZED_ELEMENTS = 1 << 15
+"""Of a shape that one program's text asks for, which has rows of all kinds besides."""
 _MOST_ROTATED_INPUTS = 4
 """Further float inputs that take each rotated kind in a case of their own."""
 _LEAST_SUM, _LONG_SUM, _LONG_PRODUCT = 1 << 5, 1 << 14, 1 << 12
@@ -83,7 +85,7 @@ def literal_cases(
 
     Where none does, that is the smallest.
     """
-    cases = [Case(g, Distribution.NORMAL, part=1) for g in sized]
+    cases = [case for g in sized for case in _sized_cases(g)]
     served = (graph, *others)
     small = [g for g in served if g.element_count <= config.case_elements]
     by_size = max if small else min
@@ -91,6 +93,15 @@ def literal_cases(
     if literals and (small or is_special(literals)):
         cases.append(Case(chosen, Distribution.LITERALS, literals=literals))
     return tuple(cases)
+
+
+def _sized_cases(graph: Graph) -> Iterator[Case]:
+    """Yield the cases of a size of the text: what is left of a row there may decide alone."""
+    yield Case(graph, Distribution.NORMAL, part=1)
+    if lone_parts(graph):
+        yield Case(graph, Distribution.LONE)
+    if graph.element_count <= _MOST_SIZED_ELEMENTS:
+        yield Case(graph, Distribution.MIXED)
 
 
 def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> Iterator[Case]:
