@@ -123,7 +123,8 @@ def is_guard(side: Side, tally: Tally, explained: Explained) -> bool:
     seen = tally.seen[side.key]
     if seen.is_special or (seen.is_chosen and side.key.constant in _NO_PLACE):
         return True
-    if seen.parts and all(tally.seen[key].is_special for key, _ in seen.parts):
+    parts = [tally.seen[key] for key, _ in seen.parts if not tally.seen[key].is_fixed]
+    if parts and all(part.is_special for part in parts):
         # Beside them stands what no data decides, such as the place of a thread.
         return True
     is_flag = side.key.kind in _EQUALITIES and _is_mark(side.key.constant)
@@ -172,7 +173,9 @@ def _asks_for_more(side: Side, tally: Tally, explained: Explained, around: froze
         return not is_guard(part, tally, explained) and is_trigger(part, tally, explained, around)
 
     parts = [
-        Side(key, side.value is not is_negated) for key, is_negated in tally.seen[side.key].parts
+        Side(key, side.value is not is_negated)
+        for key, is_negated in tally.seen[side.key].parts
+        if not tally.seen[key].is_fixed
     ]
     return not parts or (all if needs_all else any)(map(may_be_met, parts))
 

@@ -168,7 +168,8 @@ def _taken(runs: Runs) -> list[tuple[Side, Runs]]:
     for run in runs:
         tally = Tally()
         tally.add(run[1])
-        for key, seen in tally.seen.items():
+        for key in tally.watched:
+            seen = tally.seen[key]
             for value, is_taken in ((False, seen.was_false), (True, seen.was_true)):
                 if is_taken and len(found.setdefault(Side(key, value), [])) < _MOST_CASES:
                     found[Side(key, value)].append(run)

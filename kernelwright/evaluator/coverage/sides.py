@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from kernelwright.metal.device.base import Condition, ForcedCondition
 
 
+_NEEDS_ALL = frozenset((("and", True), ("or", False)))
+"""Kinds of combinations, and the sides that all of their parts must take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One condition of a program's text, the same in builds for other shapes."""
@@ -40,6 +44,7 @@ class Seen:
     loaded_bits: tuple[int, int] = (0, 0)
     is_known: tuple[bool, bool] = (False, False)
     is_special: bool = False
+    is_fixed: bool = False
     is_chosen: bool = False
     numbers: tuple[float, ...] = ()
     reads_bits: bool = False
@@ -67,6 +72,7 @@ class Tally:
             seen.loaded, seen.is_known = condition.loaded, condition.is_known
             seen.loaded_bits = condition.loaded_bits
             seen.is_special, seen.is_chosen = condition.is_special, condition.is_chosen
+            seen.is_fixed = condition.is_fixed
             seen.numbers, seen.reads_bits = condition.numbers, condition.reads_bits
             seen.compares, seen.as_integers = condition.compares, condition.as_integers
             seen.compared = _closer(seen.compared, condition.compared)
@@ -89,14 +95,29 @@ class Tally:
         return tuple(
             Side(key, not seen.was_true)
             for key, seen in self.seen.items()
-            if seen.was_false != seen.was_true
+            if seen.was_false != seen.was_true and not seen.is_fixed
         )
 
     @property
     def taken(self) -> tuple[Side, ...]:
         """The sides that were taken."""
-        sides = (Side(key, value) for key in self.seen for value in (False, True))
+        sides = (Side(key, value) for key in self.watched for value in (False, True))
         return tuple(side for side in sides if self.takes(side))
+
+    @property
+    def watched(self) -> tuple[Key, ...]:
+        """The conditions on loaded data; what the launch decides is part of some of them."""
+        return tuple(key for key, seen in self.seen.items() if not seen.is_fixed)
+
+    def is_decided(self, side: Side) -> bool:
+        """Say whether what depends on the launch alone keeps a combination from a side."""
+        if (side.key.kind, side.value) not in _NEEDS_ALL or side.key not in self.seen:
+            return False
+        parts = (
+            Side(key, side.value is not is_negated) for key, is_negated in self.seen[side.key].parts
+        )
+        missing = [part for part in parts if not self.takes(part)]
+        return any(self.seen[part.key].is_fixed or self.is_decided(part) for part in missing)
 
     def forget(self, sides: Iterable[Side]) -> None:
         """Take sides for ones that were never taken."""

@@ -1,6 +1,7 @@
 """The stage that wants both sides of every condition on loaded data proven, or harmless."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from kernelwright.evaluator.coverage.explained import Explained
 from kernelwright.evaluator.coverage.forcing import Forcing
@@ -23,6 +24,8 @@ from kernelwright.evaluator.stages.trial import BEYOND_THE_SIMULATOR, Failure, c
 from kernelwright.metal.device.base import Condition
 from kernelwright.plural import counted
 
+_MOST_SHAPES, _MOST_OF_A_SHAPE = 16, 2
+"""Further shapes at which sides are looked for that the task's own shape rules out."""
 _MOST_ROUNDS = 4
 """A case that takes a side may come to conditions behind it."""
 Runs = list[tuple[Reference, tuple[Condition, ...]]]
@@ -55,6 +58,8 @@ class _Coverage:
         self._context, self._trial = context, context.simulated
         own = context.suite.references[0].case.graph.fingerprint
         self._references = [r for r in context.suite.references if r.case.graph.fingerprint == own]
+        self._others = [r for r in context.suite.references if r.case.graph.fingerprint != own]
+        self._elsewhere: Tally | None = None
         self._tally, self._runs = Tally(), Runs()
         self._unproven: list[Side] = []
         self._explained = Explained.of(context.task.graph, context.program)
@@ -76,10 +81,10 @@ class _Coverage:
         drawn = len(self._runs)
         tried = self._settle()
         own = self._references[0]
-        hidden = self._show() if self._tally.seen and own.elements <= MOST_ELEMENTS else 0
+        hidden = self._show() if self._tally.watched and own.elements <= MOST_ELEMENTS else 0
         tried |= self._settle(tried)
         self._settle_special()
-        words = f"{counted(len(self._tally.seen), 'condition')} on loaded data"
+        words = f"{counted(len(self._tally.watched), 'condition')} on loaded data"
         if not tried:
             words += f", both sides taken in {counted(drawn, 'case')}"
         else:
@@ -106,11 +111,27 @@ class _Coverage:
             missing = [side for side in self._tally.missing if side not in tried]
             ranges = ranges_of(self._references, self._context.program) if missing else {}
             suspects = [s for s in missing if not is_out_of_reach(s, self._tally, ranges)]
+            suspects = [s for s in suspects if not self._is_decided(s)]
             if not suspects:
                 break
             self._settle_some(suspects)
             tried |= frozenset(suspects)
         return tried
+
+    def _is_decided(self, side: Side) -> bool:
+        """Say whether the task's shape alone keeps a side from being taken.
+
+        A program that serves other shapes has to take it at one of those.
+        """
+        if not self._tally.is_decided(side):
+            return False
+        if self._elsewhere is None:
+            self._elsewhere = Tally()
+            for reference in _of_each_shape(self._others[::-1]):
+                result = self._trial.run(reference, watch=True)
+                judge_build(result, reference, "while its conditions are watched")
+                self._elsewhere.add(result.conditions)
+        return not self._others or self._elsewhere.takes(side)
 
     def _settle_special(self) -> None:
         """Settle the sides that NaN takes where numbers do not, and that show nowhere.
@@ -175,3 +196,13 @@ class _Coverage:
             f"cases, and outputs are wrong where it is made so; remove it, or write it so that "
             f"ordinary data takes both sides{more}"
         )
+
+
+def _of_each_shape(references: Sequence[Reference]) -> Iterator[Reference]:
+    """Yield the first two cases of each of some shapes."""
+    counts = Counter[str]()
+    for reference in references:
+        shape = reference.case.graph.fingerprint
+        counts[shape] += 1
+        if counts[shape] <= _MOST_OF_A_SHAPE and len(counts) <= _MOST_SHAPES:
+            yield reference

@@ -74,6 +74,8 @@ class Condition(Record):
     """Which of them depend on no loaded data."""
     is_special: bool = False
     """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
+    is_fixed: bool = False
+    """It depends on the launch alone; it is told of where it is joined with conditions on data."""
     is_chosen: bool = False
     """The first is one of several places, or a mark in their stead, which data chose."""
     numbers: tuple[float, ...] = ()

@@ -15,6 +15,7 @@ from kernelwright.evaluator.worker.service import Request, Run
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir import canonicalize, capture
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 _CONFIG = EvaluatorConfig(secret="covered", through=Stage.COVERAGE)
@@ -218,6 +219,39 @@ def test_a_sum_is_led_to_the_number_that_it_is_compared_with(
     found = _judge(evaluator, doubled, _ROW + body + _EACH.format(value="r[i] * k"))
 
     assert not found.is_correct
+
+
+_AT_A_SIZE = "r[i] * ((x_shape[1] > {size}) & (r[i] > 0.5f) ? 3.0f : 2.0f)"
+
+
+def test_a_side_that_the_shape_of_a_fixed_program_rules_out_is_accepted(
+    evaluator: Evaluator, doubled: Graph
+) -> None:
+    found = _judge(evaluator, doubled, _ROW + _EACH.format(value=_AT_A_SIZE.format(size=4096)))
+
+    assert found.is_correct, found.summary
+
+
+@pytest.mark.parametrize(("size", "stage"), [(1_000_000, Stage.COVERAGE), (300, Stage.CORRECTNESS)])
+def test_a_program_of_any_shape_has_to_take_such_a_side_somewhere(
+    evaluator: Evaluator, doubled: Graph, size: int, stage: Stage
+) -> None:
+    x, y = (Tensor(name=name, dtype=Dtype.FLOAT32, shape=("rows", "cols")) for name in "xy")
+    body = "const uint columns = x_shape[1];\n" + _ROW.replace("const device float*", "auto")
+    kernel = Kernel(
+        name="k",
+        inputs=("x",),
+        outputs=("y",),
+        source=body + _EACH.format(value=_AT_A_SIZE.format(size=size)),
+        grid=("max(rows, 1) * 32", 1, 1),
+        threadgroup=(32, 1, 1),
+    )
+    program = Program(inputs=(x,), outputs=(y,), kernels=(kernel,))
+
+    found = evaluator.evaluate(Task(doubled, "covered"), program)
+
+    assert not found.is_correct
+    assert found.stages[-1].stage is stage, found.summary
 
 
 def test_a_flag_of_special_numbers_may_be_kept_for_tiles_that_a_small_shape_lacks(

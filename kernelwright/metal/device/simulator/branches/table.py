@@ -49,6 +49,7 @@ class ConditionTable:
                 is_known=site.is_known,
                 is_special=site.is_special,
                 is_chosen=site.is_chosen,
+                is_fixed=site.is_fixed,
                 numbers=site.numbers,
                 reads_bits=site.reads_bits,
                 compares=site.compares,

@@ -59,6 +59,8 @@ class Site(Record):
     """As in `Condition`."""
     is_known: tuple[bool, bool] = (False, False)
     """Which of the compared numbers depend on no loaded data."""
+    is_fixed: bool = False
+    """It depends on no loaded data at all, and is a part of a combination that does."""
     is_special: bool = False
     """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
     is_chosen: bool = False
@@ -124,11 +126,13 @@ class _Writer:
         self._behind = BackwardSlice(self._listing, function, taint)
         forced: dict[str, str] = {}
         numbers: dict[str, int] = {}
+        fixed = _fixed_parts(function, taint)
         for block in function.blocks.values():
             heads = [i for i in block.instructions if i.operation == "phi"]
             last_phi = heads[-1].number if heads else 0
             for instruction in block.instructions:
-                if instruction.result not in taint.names or not _is_condition(instruction):
+                is_watched = instruction.result in taint.names or instruction.result in fixed
+                if not is_watched or not _is_condition(instruction):
                     continue
                 if is_contradiction(function, instruction):
                     continue
@@ -197,6 +201,7 @@ class _Writer:
             if instruction.result.startswith(ORDER) and not any(is_known):
                 origins = self._behind.difference(one, other)
             site = Site(
+                is_fixed=instruction.result not in taint.names,
                 file=place.file,
                 line=place.line,
                 column=place.column,
@@ -242,6 +247,13 @@ class _Writer:
         if not any(line.startswith("declare") and f"{_DISTANCE}(" in line for line in self._lines):
             written.append(f"declare double {_DISTANCE}(double)")
         return "\n".join((*written, ""))
+
+
+def _fixed_parts(function: Function, taint: Taint) -> frozenset[str]:
+    """Return the conditions without data that are joined with others on data."""
+    joined = (i for i in function.instructions if i.result in taint.names)
+    parts = (name for i in joined for name, _ in joined_by(function, i))
+    return frozenset(n for n in parts if n in function.definitions and n not in taint.names)
 
 
 def _is_library_bound(
