@@ -45,6 +45,7 @@ class Seen:
     is_known: tuple[bool, bool] = (False, False)
     is_special: bool = False
     is_fixed: bool = False
+    ways: tuple[tuple["Side", ...], ...] = ()
     is_chosen: bool = False
     numbers: tuple[float, ...] = ()
     reads_bits: bool = False
@@ -73,6 +74,10 @@ class Tally:
             seen.loaded_bits = condition.loaded_bits
             seen.is_special, seen.is_chosen = condition.is_special, condition.is_chosen
             seen.is_fixed = condition.is_fixed
+            seen.ways = tuple(
+                tuple(Side(keys[key.launch, n], value) for n, value in way)
+                for way in condition.ways
+            )
             seen.numbers, seen.reads_bits = condition.numbers, condition.reads_bits
             seen.compares, seen.as_integers = condition.compares, condition.as_integers
             seen.compared = _closer(seen.compared, condition.compared)
@@ -109,15 +114,25 @@ class Tally:
         """The conditions on loaded data; what the launch decides is part of some of them."""
         return tuple(key for key, seen in self.seen.items() if not seen.is_fixed)
 
-    def is_decided(self, side: Side) -> bool:
-        """Say whether what depends on the launch alone keeps a combination from a side."""
-        if (side.key.kind, side.value) not in _NEEDS_ALL or side.key not in self.seen:
+    def is_decided(self, side: Side, around: frozenset[Side] = frozenset()) -> bool:
+        """Say whether what depends on the launch alone keeps a combination, or a flag, from a side.
+
+        A flag stays what it was at first where no way is taken that brings data into it.
+        """
+        if side.key not in self.seen or side in around:
+            return False
+        if ways := self.seen[side.key].ways:
+            return all(any(not self.takes(turn) for turn in way) for way in ways)
+        if (side.key.kind, side.value) not in _NEEDS_ALL:
             return False
         parts = (
             Side(key, side.value is not is_negated) for key, is_negated in self.seen[side.key].parts
         )
         missing = [part for part in parts if not self.takes(part)]
-        return any(self.seen[part.key].is_fixed or self.is_decided(part) for part in missing)
+        return any(
+            self.seen[part.key].is_fixed or self.is_decided(part, around | {side})
+            for part in missing
+        )
 
     def forget(self, sides: Iterable[Side]) -> None:
         """Take sides for ones that were never taken."""

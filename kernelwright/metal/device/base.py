@@ -75,7 +75,10 @@ class Condition(Record):
     is_special: bool = False
     """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
     is_fixed: bool = False
-    """It depends on the launch alone; it is told of where it is joined with conditions on data."""
+    """It depends on the launch alone; it is told of where conditions on data hang on it."""
+    ways: tuple[tuple[tuple[int, bool], ...], ...] = ()
+    """Of a flag that a loop carries: the sites of such conditions, and their sides, that each way
+    takes by which data comes into it. None where one of them takes none."""
     is_chosen: bool = False
     """The first is one of several places, or a mark in their stead, which data chose."""
     numbers: tuple[float, ...] = ()

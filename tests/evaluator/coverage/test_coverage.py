@@ -254,6 +254,29 @@ def test_a_program_of_any_shape_has_to_take_such_a_side_somewhere(
     assert found.stages[-1].stage is stage, found.summary
 
 
+@pytest.mark.parametrize(("first", "is_right"), [("1", True), ("tile + 1", False)])
+def test_a_flag_that_data_sets_for_a_tile_that_no_launch_has_is_left_alone(
+    evaluator: Evaluator, first: str, is_right: bool
+) -> None:
+    counted = canonicalize(
+        capture(lambda x: x * mx.sum(x > 0.5, axis=-1, keepdims=True), mx.zeros((_ROWS, _COLUMNS)))
+    )
+    tile = 128 if is_right else 16
+    body = (
+        f"uint size = x_shape[1], k = 0, weight = 0; bool seen = false;"
+        f"for (uint tile = 0; tile < (size + {tile - 1}) / {tile}; ++tile) {{"
+        f"  bool here = false;"
+        f"  for (uint i = tile * {tile}; i < metal::min(size, tile * {tile} + {tile}); ++i) {{"
+        f"    k += r[i] > 0.5f; here = here || r[i] > 0.5f; }}"
+        f"  if (here && !seen) {{ seen = true; weight = {first}; }} }}"
+    )
+
+    value = "r[i] * (seen ? float(k * weight) : 0.0f)"
+    found = _judge(evaluator, counted, _ROW + body + _EACH.format(value=value))
+
+    assert found.is_correct is is_right, found.summary
+
+
 def test_a_flag_of_special_numbers_may_be_kept_for_tiles_that_a_small_shape_lacks(
     evaluator: Evaluator,
 ) -> None:

@@ -50,6 +50,7 @@ class ConditionTable:
                 is_special=site.is_special,
                 is_chosen=site.is_chosen,
                 is_fixed=site.is_fixed,
+                ways=site.ways,
                 numbers=site.numbers,
                 reads_bits=site.reads_bits,
                 compares=site.compares,

@@ -7,6 +7,7 @@ from functools import cache
 
 from kernelwright.metal.device.simulator.branches.backward_slice import BackwardSlice
 from kernelwright.metal.device.simulator.branches.decision import NONZERO, ORDER, with_comparisons
+from kernelwright.metal.device.simulator.branches.flag_way import Way, ways_of
 from kernelwright.metal.device.simulator.branches.listing import (
     Function,
     Instruction,
@@ -60,7 +61,9 @@ class Site(Record):
     is_known: tuple[bool, bool] = (False, False)
     """Which of the compared numbers depend on no loaded data."""
     is_fixed: bool = False
-    """It depends on no loaded data at all, and is a part of a combination that does."""
+    """It depends on no loaded data at all, and others that do hang on it."""
+    ways: tuple[tuple[tuple[int, bool], ...], ...] = ()
+    """As in `Condition`."""
     is_special: bool = False
     """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
     is_chosen: bool = False
@@ -126,7 +129,9 @@ class _Writer:
         self._behind = BackwardSlice(self._listing, function, taint)
         forced: dict[str, str] = {}
         numbers: dict[str, int] = {}
-        fixed = _fixed_parts(function, taint)
+        ways = _flag_ways(function, taint)
+        turns = (name for found in ways.values() for way in found for name, _ in way)
+        fixed = _fixed_parts(function, taint).union(turns)
         for block in function.blocks.values():
             heads = [i for i in block.instructions if i.operation == "phi"]
             last_phi = heads[-1].number if heads else 0
@@ -147,6 +152,7 @@ class _Writer:
                 forced[instruction.result] = f'{name}"'
         self._use(function, forced)
         self._join(function, numbers)
+        self._lead(ways, numbers)
 
     def _join(self, function: Function, numbers: Mapping[str, int]) -> None:
         """Note which sites each combination of conditions joins."""
@@ -159,6 +165,20 @@ class _Writer:
             site = self.sites[number]
             parts = tuple(sorted(found.union(site.parts)))
             self.sites[number] = site.model_copy(update={"parts": parts})
+
+    def _lead(self, ways: Mapping[str, tuple[Way, ...]], numbers: Mapping[str, int]) -> None:
+        """Note by which ways data comes into the flags; copies of one are told apart by none."""
+        of_site: dict[int, list[str]] = {}
+        for name, number in numbers.items():
+            of_site.setdefault(number, []).append(name)
+        for number, names in of_site.items():
+            found = [ways.get(name, ()) for name in names]
+            if not all(found) or any(t not in numbers for f in found for way in f for t, _ in way):
+                continue
+            told = {tuple(sorted((numbers[t], side) for t, side in w)) for f in found for w in f}
+            self.sites[number] = self.sites[number].model_copy(
+                update={"ways": tuple(sorted(told))}
+            )
 
     def _use(self, function: Function, forced: Mapping[str, str]) -> None:
         """Let all others use what a condition was made to be."""
@@ -186,7 +206,8 @@ class _Writer:
         constant = found[5] if found and found[5][0] not in "%@" else ""
         if not chain and _is_library_bound(function, instruction, kind, constant):
             return None
-        key: object = (chain, kind, constant)
+        is_fixed = instruction.result not in taint.names
+        key: object = (chain, kind, constant, is_fixed)
         if own is None or not chain[0].line:
             key = (function.name, instruction.result)
         if key not in self._numbers:
@@ -201,7 +222,7 @@ class _Writer:
             if instruction.result.startswith(ORDER) and not any(is_known):
                 origins = self._behind.difference(one, other)
             site = Site(
-                is_fixed=instruction.result not in taint.names,
+                is_fixed=is_fixed,
                 file=place.file,
                 line=place.line,
                 column=place.column,
@@ -247,6 +268,16 @@ class _Writer:
         if not any(line.startswith("declare") and f"{_DISTANCE}(" in line for line in self._lines):
             written.append(f"declare double {_DISTANCE}(double)")
         return "\n".join((*written, ""))
+
+
+def _flag_ways(function: Function, taint: Taint) -> dict[str, tuple[Way, ...]]:
+    """Return by which ways data comes into flags that a loop may carry."""
+    flags = (
+        i
+        for i in function.instructions
+        if i.result in taint.names and i.operation in ("trunc", "phi") and _is_condition(i)
+    )
+    return {flag.result: ways_of(function, taint, flag) for flag in flags}
 
 
 def _fixed_parts(function: Function, taint: Taint) -> frozenset[str]:
