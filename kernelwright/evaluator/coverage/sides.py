@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from kernelwright.metal.device.base import Condition, ForcedCondition
 
-
 _NEEDS_ALL = frozenset((("and", True), ("or", False)))
 """Kinds of combinations, and the sides that all of their parts must take."""
 

@@ -44,7 +44,7 @@ _LEAST_POISONED = 64
 """Elements of an input that all rows read, of which a few may be special."""
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
 _FEW_ROWS = 64
-"""So few rows hold each ordinary kind in one of several cases, and beside what happens to others."""
+"""So few rows hold each ordinary kind in one of several cases, in rows where nothing happens."""
 _MOST_EVENT_ROWS = 4096
 """Of one event: more show nothing new, and hide other rows."""
 

@@ -637,4 +637,5 @@ def test_what_all_elements_decide_together_is_decided_both_ways(shape: tuple[int
         norm = float(np.linalg.norm(case.inputs("secret")[0].astype(np.float64)))
         if np.isfinite(norm) and norm > 0:
             norms[norm < 1] += 1
-    assert norms[True] and norms[False]
+    assert norms[True]
+    assert norms[False]

@@ -176,9 +176,7 @@ class _Writer:
             if not all(found) or any(t not in numbers for f in found for way in f for t, _ in way):
                 continue
             told = {tuple(sorted((numbers[t], side) for t, side in w)) for f in found for w in f}
-            self.sites[number] = self.sites[number].model_copy(
-                update={"ways": tuple(sorted(told))}
-            )
+            self.sites[number] = self.sites[number].model_copy(update={"ways": tuple(sorted(told))})
 
     def _use(self, function: Function, forced: Mapping[str, str]) -> None:
         """Let all others use what a condition was made to be."""
