@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
+from kernelwright.campaign import Engine, SearchReport, SearchSpec, offline_team
 from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.metal.device.registry import default_device
 from kernelwright.runtime.models.choosing import Choice, choose
@@ -33,7 +34,7 @@ def search_parts(
             opened,
             spec,
             offline_team(),
-            judges_on(spec.device, opened, jobs=spec.jobs),
+            evaluators_for(spec, opened, fleet=False),
             RunSettings(order=SecondsToSave(weights)),
         )
         graphs = {name: choice.graph for name, choice in named.items()}
@@ -58,6 +59,7 @@ def main() -> int:
     )
     parser.add_argument("traces", type=Path, nargs="+")
     parser.add_argument("--device", default=None)
+    parser.add_argument("--chip", default="", help="whose schedules the simulator tries")
     parser.add_argument("--store", default="models.db")
     parser.add_argument("--candidates", type=int, default=4, help="a task")
     parser.add_argument("--seconds", type=float, default=None)
@@ -68,6 +70,7 @@ def main() -> int:
     spec = SearchSpec(
         name="models",
         device=options.device or default_device(),
+        chip=options.chip,
         candidates_per_task=options.candidates,
         seconds=options.seconds,
         jobs=options.jobs,

@@ -74,12 +74,14 @@ class EvaluatorConfig(Record):
     fast_error: FastError = "worst"
     """Whether `mx.allclose` has to hold with `fast::` functions as far off as Apple documents."""
     chip: str = "m4-pro"
-    """Whose profile predicts times on a device that measures none."""
+    """Whose profile predicts times on a device that measures none and stands for no chip."""
+    stands_for: str = ""
+    """The chip that a simulator opened by name stands for; see `registry.open_device`."""
     timing: TimingPlan = TimingPlan()
 
     def chip_for(self, device: DeviceInfo) -> str:
         """Return whose profile predicts times: what exceeds Metal's limit fits no Apple chip."""
-        return _ROOMY_CHIP if device.exceeds_metal else self.chip
+        return device.stands_for or (_ROOMY_CHIP if device.exceeds_metal else self.chip)
 
     @property
     def commitment(self) -> str:

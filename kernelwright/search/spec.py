@@ -36,7 +36,8 @@ class SearchSpec(Record):
     """Fingerprints of what is searched; empty where a campaign's file says it, and in old runs."""
     device: DeviceName = "simulator"
     chip: str = ""
-    """Of a fleet's workers, whose it must be; empty means that of most of them."""
+    """Of a fleet's workers, whose it must be, or the one that this machine's simulator stands for;
+    empty means that of most workers, and none."""
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES
     """What a threadgroup may take; with more than Metal's 32 KB kernels may fit no Mac."""
     candidates_per_task: int = Field(default=12, ge=1)

@@ -98,7 +98,7 @@ ThreadgroupMemoryOption = Annotated[
 ]
 
 
-def _chip(text: str | None) -> str | None:
+def read_chip(text: str | None) -> str | None:
     """Read a chip's name."""
     try:
         return None if text is None else find_profile(text).name
@@ -112,8 +112,9 @@ ChipOption = Annotated[
         "--chip",
         envvar="KERNELWRIGHT_CHIP",
         metavar="CHIP",
-        callback=_chip,
-        help=f"Whose time is predicted: {', '.join(PROFILES)}.",
+        callback=read_chip,
+        help=f"Whose time is predicted, and on the simulator whose schedules are tried: "
+        f"{', '.join(PROFILES)}.",
         show_default="m4-pro, or the machine's own GPU",
     ),
 ]

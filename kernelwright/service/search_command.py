@@ -132,6 +132,7 @@ def search(
     choice = None if jobs or fleet else choose_jobs(this_host(device), device, graphs)
     spec = SearchSpec(
         device=device,
+        chip=chip or "" if device == "simulator" and not fleet else "",
         threadgroup_bytes=threadgroup_memory,
         candidates_per_task=candidates,
         repairs=repairs,

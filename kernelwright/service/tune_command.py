@@ -18,6 +18,7 @@ from kernelwright.service.option import (
     ModelOption,
     StoreOption,
     print_json,
+    read_chip,
 )
 from kernelwright.service.search_command import ending_in_order
 from kernelwright.service.target_argument import require_model
@@ -77,6 +78,17 @@ def tune(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
     ] = False,
+    chip: Annotated[
+        str | None,
+        typer.Option(
+            "--chip",
+            envvar="KERNELWRIGHT_CHIP",
+            metavar="CHIP",
+            callback=read_chip,
+            help="Whose schedules the simulator tries.",
+            show_default="the chip that the trace was recorded on",
+        ),
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -111,6 +123,7 @@ def tune(
         spec = SearchSpec(
             name=f"tune {workload.model}"[:60],
             device=name,
+            chip=(chip or workload.chip) if name == "simulator" else "",
             candidates_per_task=candidates,
             seconds=seconds,
             jobs=jobs,
@@ -150,8 +163,9 @@ def _workload(
 def _search(
     choices: "Sequence[Choice]", spec: SearchSpec, store: str | None, file: str, *, quiet: bool
 ) -> "SearchReport | None":
-    from kernelwright.campaign import Engine, judges_on, offline_team
+    from kernelwright.campaign import Engine, offline_team
     from kernelwright.campaign.execution.engine import RunSettings
+    from kernelwright.campaign.fleet.evaluators import evaluators_for
     from kernelwright.campaign.planning.given_graph import captured_graphs
     from kernelwright.campaign.team.model_team import open_team
     from kernelwright.search.priority import SecondsToSave
@@ -173,9 +187,7 @@ def _search(
             opened,
             spec,
             offline_team(),
-            judges_on(
-                spec.device, opened, jobs=spec.jobs, threadgroup_bytes=spec.threadgroup_bytes
-            ),
+            evaluators_for(spec, opened, fleet=False),
             RunSettings(listen=view.show, team_factory=team_factory, order=SecondsToSave(weights)),
         )
         with ending_in_order(engine):

@@ -48,14 +48,15 @@ def judges_on(
     *,
     jobs: int = 1,
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+    stands_for: str = "",
 ) -> "Callable[[], EvaluatorJudge]":
     """Return what makes judges on a device; they share one secret, so that they agree.
 
     With a store they know what was tried, and what caught it, in campaigns before this one. Where
     `jobs` judge at once, each has a process of its own. A threadgroup may take
-    `threadgroup_bytes`: see `registry.open_device`.
+    `threadgroup_bytes`, and the simulator `stands_for` a chip: see `registry.open_device`.
     """
-    config = EvaluatorConfig(threadgroup_bytes=threadgroup_bytes)
+    config = EvaluatorConfig(threadgroup_bytes=threadgroup_bytes, stands_for=stands_for)
     memory = OwnMemory() if store is None else StoredMemory(store)
     make = job_judges_on(device, jobs=jobs, config=config)
     return lambda: EvaluatorJudge(make(), config, memory)

@@ -15,7 +15,7 @@ from kernelwright.store import Champion, Environment, Freshness, KernelStore, Ne
 
 Outcome = Literal["current", "fresh", "stale", "revoked", "unreachable"]
 """`current` was judged here already; `unreachable` needs a device that is not here."""
-OpenJudge = Callable[[DeviceName, int], Judge]
+OpenJudge = Callable[[DeviceName, int, str], Judge]
 """Given a device and the bytes that a threadgroup may take on it."""
 NAME = "store verify"
 """What the campaigns are called that hold these verdicts."""
@@ -32,9 +32,9 @@ class Recheck(Record):
     evaluation_id: str | None = None
 
 
-def open_judge(device: DeviceName, threadgroup_bytes: int) -> Judge:
-    """Open this machine's evaluator on a device, under the limit that a champion was found with."""
-    return judges_on(device, threadgroup_bytes=threadgroup_bytes)()
+def open_judge(device: DeviceName, threadgroup_bytes: int, stands_for: str) -> Judge:
+    """Open this machine's evaluator on a device as it was when a champion was found."""
+    return judges_on(device, threadgroup_bytes=threadgroup_bytes, stands_for=stands_for)()
 
 
 def recheck(
@@ -58,17 +58,18 @@ def recheck(
         everything: judge also what was judged here already, and what was revoked.
         opening: whom to ask for verdicts on a device.
     """
-    by_device: dict[tuple[DeviceName, int], list[Standing]] = {}
+    by_device: dict[tuple[DeviceName, int, str], list[Standing]] = {}
     for standing in store.standings():
         if device in (None, standing.champion.device):
             if told := _unasked(store, standing):
                 yield told
                 continue
-            limit = standing.environment.device.threadgroup_bytes
-            by_device.setdefault((standing.champion.device, limit), []).append(standing)
-    for (name, limit), standings in by_device.items():
+            found_on = standing.environment.device
+            key = (standing.champion.device, found_on.threadgroup_bytes, found_on.stands_for)
+            by_device.setdefault(key, []).append(standing)
+    for key, standings in by_device.items():
         try:
-            judge = opening(name, limit)
+            judge = opening(*key)
         except KernelwrightError as e:
             for standing in standings:
                 yield _told(standing, "unreachable", str(e))

@@ -188,7 +188,9 @@ class WorkerPool:
     def _open_worker(self) -> tuple[Worker, DeviceInfo]:
         if self.is_over:
             raise DeviceError("interrupted: its evaluator was closed.")
-        return open_worker(self._device, self.config.memory_bytes, self.config.threadgroup_bytes)
+        config = self.config
+        limit, chip = config.threadgroup_bytes, config.stands_for
+        return open_worker(self._device, config.memory_bytes, limit, chip)
 
 
 def _close_opened(opening: Future[tuple[Worker, DeviceInfo]]) -> None:

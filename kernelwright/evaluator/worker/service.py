@@ -58,6 +58,8 @@ class Open:
     device: str | Device
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES
     """What a threadgroup may take on a device that is opened by name."""
+    stands_for: str = ""
+    """The chip that a simulator that is opened by name stands for."""
     warms: bool = True
     """Compile and run a kernel of our own first, where that may fail or leave something behind."""
 
@@ -325,7 +327,7 @@ def open_device(request: Open) -> Device:
         DeviceError: this machine has no such device.
     """
     if isinstance(request.device, str):
-        return registry.open_device(request.device, request.threadgroup_bytes)
+        return registry.open_device(request.device, request.threadgroup_bytes, request.stands_for)
     return request.device
 
 

@@ -28,11 +28,15 @@ _RENEWAL_TIMEOUT_S = 30.0
 
 
 def open_worker(
-    device: str | Device, memory_bytes: int, threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+    device: str | Device,
+    memory_bytes: int,
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+    stands_for: str = "",
 ) -> tuple[Worker, DeviceInfo]:
     """Start a worker whose device is ready for candidates.
 
-    A device that is opened by name lets a threadgroup take `threadgroup_bytes`. Some drivers do
+    A device that is opened by name lets a threadgroup take `threadgroup_bytes`, and a simulator
+    `stands_for` a chip. Some drivers do
     not start in a namespace, or where they may not write; then their worker does without, and its
     `confinement` does not name what was given up.
 
@@ -40,7 +44,7 @@ def open_worker(
         DeviceError: this machine has no such device, or it does not start.
     """
     check_threadgroup_bytes(device if isinstance(device, str) else "", threadgroup_bytes)
-    request = Open(device, threadgroup_bytes)
+    request = Open(device, threadgroup_bytes, stands_for)
     try:
         return _open_confined(request, memory_bytes)
     except DeviceError:

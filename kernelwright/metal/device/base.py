@@ -12,6 +12,8 @@ FastError = Literal["usual", "worst"]
 """How far off `fast::` functions are on the simulator: little, or all that Apple documents."""
 BUFFER_ALIGNMENT = 256
 """Bytes; MLX takes small buffers from a heap at such places, large ones begin on a page."""
+STANDING_FOR = " for "
+"""Between the name of a simulator's processor and of the chip that it stands for."""
 _PAGE = 16384
 _MOST_PADDING = 64
 """Of that alignment: up to a page."""
@@ -24,7 +26,8 @@ class DeviceInfo(Record):
 
     name: DeviceName
     chip: str
-    """Under a limit of threadgroup memory that is not Metal's, the limit is part of it."""
+    """Under a limit of threadgroup memory that is not Metal's, the limit is part of it, and on a
+    simulator that stands for a chip this one's name: schedules are tried and ranked for it."""
     runtime: str
     """Versions of what compiles and runs, such as `mlx 0.32.4, ziglang 0.17.0`."""
     measures_time: bool
@@ -38,6 +41,11 @@ class DeviceInfo(Record):
     def exceeds_metal(self) -> bool:
         """True where a threadgroup may take more memory than on any Mac."""
         return self.threadgroup_bytes > METAL_THREADGROUP_BYTES
+
+    @property
+    def stands_for(self) -> str:
+        """The chip that the simulator was told to stand for; empty where none was named."""
+        return self.chip.partition(", ")[0].partition(STANDING_FOR)[2]
 
     @property
     def bare_chip(self) -> str:

@@ -26,23 +26,32 @@ def default_device() -> DeviceName:
     return "simulator"
 
 
-def open_device(name: str, threadgroup_bytes: int = METAL_THREADGROUP_BYTES) -> Device:
+def open_device(
+    name: str, threadgroup_bytes: int = METAL_THREADGROUP_BYTES, stands_for: str = ""
+) -> Device:
     """Open a device of this machine.
 
     Args:
         name: One of `DeviceName`.
         threadgroup_bytes: What a threadgroup may take. More than Metal's 32 KB is for `cuda`,
             and for the simulator in its stead: what needs it runs on no Mac.
+        stands_for: A chip, for the simulator: schedules are tried and ranked for it.
 
     Raises:
-        DeviceError: this machine has no such device, nobody has, or it has less memory.
+        DeviceError: this machine has no such device, nobody has, it has less memory, or it is a
+            chip and stands for none.
     """
     check_threadgroup_bytes(name, threadgroup_bytes)
+    if stands_for and name != "simulator":
+        raise DeviceError(
+            f"expected the simulator to stand for {stands_for}, found {name}, which is a chip of "
+            "its own; choose the simulator or leave the chip out."
+        )
     match name:
         case "simulator":
             from kernelwright.metal.device.simulator.device import SimulatorDevice
 
-            return SimulatorDevice(threadgroup_bytes)
+            return SimulatorDevice(threadgroup_bytes, stands_for)
         case "metal":
             from kernelwright.metal.device.metal import MetalDevice
 

@@ -32,6 +32,10 @@ _TIMED = 6
 _SKIPPED = 2
 """Steps after a change of kernels: the first builds them, and the GPU still has work before."""
 _BLOCKS = 3
+_MOST_BLOCKS = 9
+"""Of an arm, where the machine was too busy to tell after fewer."""
+_LOST_OF = 6
+"""Of so many blocks one may be lost to whatever else ran."""
 _MOST_APART = 6
 """Parts that are left out one at a time."""
 _LEAST_SPEEDUP = 1.01
@@ -185,6 +189,10 @@ class StepTrial:
 
     def _begin(self, arms: Sequence[Arm]) -> None:
         self._taken: dict[Arm, list[float]] = {arm: [] for arm in arms}
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Give every arm its turns, once more where they had some."""
         there, back = list(self._taken), list(self._taken)[::-1]
         self._order = [arm for block in range(_BLOCKS) for arm in (back if block % 2 else there)]
         self._passed = 0
@@ -193,32 +201,36 @@ class StepTrial:
         self._order.pop(0)
         self._passed = 0
         if not self._order:
-            self._decide({arm: statistics.median(taken) for arm, taken in self._taken.items()})
+            self._decide({arm: typical(taken) for arm, taken in self._taken.items()})
         if self.kept is None:
             self.put(self._order[0])
 
-    def _narrow(self, medians: Mapping[Arm, float]) -> None:
+    def _narrow(self, times: Mapping[Arm, float]) -> None:
         """Go on with all kernels, none, and all but those that cost time."""
         self._decide = self._choose
-        self._begin(finalists(self._whole, medians))
+        self._begin(finalists(self._whole, times))
 
-    def _choose(self, medians: Mapping[Arm, float]) -> None:
+    def _choose(self, times: Mapping[Arm, float]) -> None:
         """Keep the fastest kernels, and time them as one function."""
-        kept = best(medians)
-        if not wins_each_block(self._taken[kept], self._taken[frozenset()]):
-            kept = frozenset()
-        if kept and self._step(kept) is not None:
+        none: Arm = frozenset()
+        kept = best(times)
+        is_gain = kept != none and is_faster(self._taken[kept], self._taken[none])
+        if is_gain is None:
+            self._go_on()
+        elif is_gain and self._step(kept) is not None:
             self._decide = self._join
             self._begin([kept, kept | {COMPILED}])
         else:
-            self._keep(kept)
+            self._keep(kept if is_gain else none)
 
-    def _join(self, medians: Mapping[Arm, float]) -> None:
+    def _join(self, times: Mapping[Arm, float]) -> None:
         """Keep the one function where it is faster than its parts."""
-        apart, joined = medians
-        is_gain = medians[apart] >= _LEAST_SPEEDUP * medians[joined]
-        wins = wins_each_block(self._taken[joined], self._taken[apart])
-        self._keep(joined if is_gain and wins else apart)
+        apart, joined = times
+        is_gain = is_faster(self._taken[joined], self._taken[apart])
+        if is_gain is None:
+            self._go_on()
+        else:
+            self._keep(joined if is_gain else apart)
 
     def _keep(self, arm: Arm) -> None:
         self.kept = arm
@@ -226,29 +238,37 @@ class StepTrial:
         self._bound.clear()
 
 
-def wins_each_block(taken: Sequence[float], other: Sequence[float]) -> bool:
-    """Say whether an arm was faster than another whenever both had their turns.
+def typical(taken: Sequence[float]) -> float:
+    """Return the lower quartile of times: whatever else runs makes them longer."""
+    return statistics.quantiles(taken, n=4)[0]
 
-    Where the GPU and not the host is what takes longest, kernels change a step by less than it
-    differs from one second to the next; a median alone would keep what loses.
+
+def is_faster(taken: Sequence[float], other: Sequence[float]) -> bool | None:
+    """Say whether an arm is faster than another; None where more turns have to tell.
+
+    It has to be so by a gain that can be told, and whenever both had their turns. Where the GPU and
+    not the host is what takes longest, kernels change a step by less than it differs from one
+    second to the next; all times together would keep what loses.
     """
+    if typical(other) < _LEAST_SPEEDUP * typical(taken):
+        return False
     blocks = range(0, min(len(taken), len(other)), _TIMED)
-    return all(
-        statistics.median(taken[at : at + _TIMED]) < statistics.median(other[at : at + _TIMED])
-        for at in blocks
+    lost = sum(
+        typical(taken[at : at + _TIMED]) >= typical(other[at : at + _TIMED]) for at in blocks
     )
+    if lost <= len(blocks) // _LOST_OF:
+        return True
+    return False if len(blocks) >= _MOST_BLOCKS else None
 
 
-def finalists(whole: Arm, medians: Mapping[Arm, float]) -> list[Arm]:
+def finalists(whole: Arm, times: Mapping[Arm, float]) -> list[Arm]:
     """Return what to compare once more: all, none, and all without the parts that cost time."""
-    costly = {
-        part for part in whole if medians.get(whole - {part}, 1e9) < _NO_LOSS * medians[whole]
-    }
+    costly = {part for part in whole if times.get(whole - {part}, 1e9) < _NO_LOSS * times[whole]}
     return list(dict.fromkeys([whole, whole - costly, frozenset()]))
 
 
-def best(medians: Mapping[Arm, float]) -> Arm:
+def best(times: Mapping[Arm, float]) -> Arm:
     """Return the fastest arm; no kernels at all unless they are a gain."""
-    best = min(medians, key=lambda arm: medians[arm])
+    best = min(times, key=lambda arm: times[arm])
     none: Arm = frozenset()
-    return best if medians[none] >= _LEAST_SPEEDUP * medians[best] else none
+    return best if times[none] >= _LEAST_SPEEDUP * times[best] else none

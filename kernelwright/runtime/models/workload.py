@@ -17,6 +17,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
 from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.diagnostic import Record
+from kernelwright.metal.perf import find_profile
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.models.install import Installation, restore_model
@@ -54,6 +55,9 @@ class Workload(Record):
     """How often each kind of call is made, such as 256 decode steps for one prompt."""
     parts: tuple[Part, ...]
     mlx: str = Field(default_factory=lambda: version("mlx"))
+    chip: str = ""
+    """The GPU that it was recorded on, whose schedules are tried elsewhere; empty where there was
+    none, or none that is known."""
 
     def save(self, path: Path) -> None:
         """Write it as JSON, to be shared and searched elsewhere.
@@ -157,7 +161,21 @@ class WorkloadRecorder:
     @property
     def workload(self) -> Workload:
         """What was recorded."""
-        return Workload(model=self._name, calls=self._calls, parts=tuple(self._parts.values()))
+        return Workload(
+            model=self._name,
+            calls=self._calls,
+            parts=tuple(self._parts.values()),
+            chip=_own_chip(),
+        )
+
+
+def _own_chip() -> str:
+    """Return this machine's GPU by the name of its profile; nothing where it has none."""
+    device = KernelServer().device
+    try:
+        return find_profile(device.info.bare_chip).name if device is not None else ""
+    except InputError:
+        return ""
 
 
 def record_generation(

@@ -93,6 +93,7 @@ def search_spec(
     seconds: float | None,
     jobs: int | None,
     base_url: str | None,
+    chip: str | None = None,
     threadgroup_memory: int | str = METAL_THREADGROUP_BYTES,
 ) -> SearchSpec:
     """Return the settings of a search.
@@ -115,8 +116,10 @@ def search_spec(
             )
     base_url = settings.base_url if base_url is None else base_url
     models = _models(model, base_url)
+    name = device_of(device)
     given: dict[str, object] = {
-        "device": device_of(device),
+        "device": name,
+        "chip": chip_of(chip) if name == "simulator" else None,
         "models": models,
         "candidates_per_task": settings.candidates if candidates is None else candidates,
         "repairs": settings.repairs if repairs is None else repairs,

@@ -15,7 +15,6 @@ from kernelwright.campaign import (
     RepairThenWrite,
     SearchReport,
     SearchSpec,
-    judges_on,
     offline_team,
 )
 from kernelwright.campaign.event import Event, ModelRemarked
@@ -23,6 +22,7 @@ from kernelwright.campaign.execution.engine import CampaignTeam, RunSettings, Te
 from kernelwright.campaign.execution.executor import Executor
 from kernelwright.campaign.execution.job_choice import choose_jobs, this_host
 from kernelwright.campaign.execution.retry_policy import USUAL_CARE, DeviceCare
+from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
@@ -96,7 +96,8 @@ def search(
         seconds: stop after so many seconds.
         jobs: candidates to evaluate at once; by the machine's cores and memory by default.
         base_url: where the models are served, such as `http://127.0.0.1:8080/v1`.
-        chip: whose times are predicted, such as `m4-pro`.
+        chip: whose times are predicted, and on the simulator whose schedules are tried, such as
+            `m4-pro`.
         threadgroup_memory: what a threadgroup may take, in bytes or such as `"96K"`.
         store: a path or SQLAlchemy URL; the default store otherwise.
         progress: `auto`, `live`, `lines`, `notebook`, or `none` and `False` for silence.
@@ -120,6 +121,7 @@ def search(
         seconds=seconds,
         jobs=jobs,
         base_url=base_url,
+        chip=chip,
         threadgroup_memory=threadgroup_memory,
     )
     refuse_idle(model, budget=budget, tokens=tokens, calls=calls, base_url=base_url)
@@ -176,7 +178,7 @@ def run_search(
             store,
             spec,
             offline_team(),
-            judges_on(spec.device, store, jobs=spec.jobs, threadgroup_bytes=spec.threadgroup_bytes),
+            evaluators_for(spec, store, fleet=False),
             RunSettings(
                 listen=listen,
                 team_factory=planner.put_in_front(team_factory, spec),

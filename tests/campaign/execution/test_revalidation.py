@@ -30,7 +30,7 @@ class Verdicts:
         self.status = status
         self.asked = 0
 
-    def __call__(self, device: DeviceName, threadgroup_bytes: int) -> "Verdicts":
+    def __call__(self, device: DeviceName, threadgroup_bytes: int, stands_for: str) -> "Verdicts":
         return self
 
     def evaluate(self, task: Task, program: Program) -> Evaluation:
@@ -159,7 +159,7 @@ def test_a_failure_on_another_chip_says_nothing_about_its_own(store: KernelStore
 
 
 def test_a_device_that_is_not_here_leaves_its_champions_alone(store: KernelStore) -> None:
-    def absent(device: DeviceName, threadgroup_bytes: int) -> Verdicts:
+    def absent(device: DeviceName, threadgroup_bytes: int, stands_for: str) -> Verdicts:
         raise DeviceError(f"there is no {device} here.")
 
     (found,) = recheck(store, opening=absent)
@@ -173,19 +173,19 @@ def test_the_evaluator_itself_confirms_a_sound_kernel(store: KernelStore) -> Non
     assert store.best()[0].freshness == "fresh"
 
 
-def test_a_champion_is_judged_under_the_limit_that_it_was_found_with(tmp_path: Path) -> None:
-    roomy = SimulatorDevice(98304).info
-    asked: list[int] = []
+def test_a_champion_is_judged_on_the_device_that_it_was_found_on(tmp_path: Path) -> None:
+    roomy, other = SimulatorDevice(98304).info, SimulatorDevice(stands_for="h200").info
+    asked: list[tuple[int, str]] = []
 
-    def opening(device: DeviceName, threadgroup_bytes: int) -> Verdicts:
-        asked.append(threadgroup_bytes)
-        return Verdicts(Status.CORRECT, SimulatorDevice(threadgroup_bytes).info)
+    def opening(device: DeviceName, threadgroup_bytes: int, stands_for: str) -> Verdicts:
+        asked.append((threadgroup_bytes, stands_for))
+        return Verdicts(Status.CORRECT, SimulatorDevice(threadgroup_bytes, stands_for).info)
 
     with KernelStore(str(tmp_path / "both.db")) as store:
-        for info in (INFO, roomy):
+        for info in (INFO, roomy, other):
             crown(store, environment_of(info).model_copy(update={"mlx": "0.1"}))
         outcomes = [r.outcome for r in recheck(store, opening=opening)]
         chips = {c.chip for c in store.best()}
-    assert sorted(asked) == [32768, 98304]
-    assert outcomes == ["fresh", "fresh"]
-    assert chips == {INFO.chip, roomy.chip}
+    assert sorted(asked) == [(32768, ""), (32768, "h200"), (98304, "")]
+    assert outcomes == ["fresh"] * 3
+    assert chips == {INFO.chip, roomy.chip, other.chip}

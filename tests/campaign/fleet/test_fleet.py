@@ -191,7 +191,7 @@ def test_a_chip_needs_a_fleet(tmp_path: Path) -> None:
         KernelStore(str(tmp_path / "kernels.db")) as store,
         pytest.raises(InputError, match=r"names the chip 'Apple M2'.* give --fleet"),
     ):
-        evaluators_for(SearchSpec(chip="Apple M2"), store, fleet=False)
+        evaluators_for(SearchSpec(device="metal", chip="Apple M2"), store, fleet=False)
 
 
 def test_a_fleet_needs_a_server(tmp_path: Path) -> None:

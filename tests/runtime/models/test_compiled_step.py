@@ -29,7 +29,7 @@ class Lazy(Replaying):
 
 def _joined(model: Module, monkeypatch: pytest.MonkeyPatch) -> CompiledStep:
     """Decode until the step of a token is one function; kernels always seem to pay."""
-    monkeypatch.setattr("kernelwright.runtime.models.paying.wins_each_block", lambda *_: True)
+    monkeypatch.setattr("kernelwright.runtime.models.paying.is_faster", lambda *_: True)
     monkeypatch.setattr(
         "kernelwright.runtime.models.paying.best", lambda medians: max(medians, key=len)
     )

@@ -9,7 +9,7 @@ from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.runtime.models.install import Installation, is_settled, optimize_model
-from kernelwright.runtime.models.paying import Part, best, finalists, wins_each_block
+from kernelwright.runtime.models.paying import Part, best, finalists, is_faster
 from kernelwright.runtime.models.site import site_of
 from kernelwright.runtime.models.target import build_model
 from tests.runtime.models.replaying import Replaying, decode, served_classes
@@ -87,8 +87,26 @@ def test_no_kernels_stay_without_a_gain_that_can_be_told() -> None:
     assert best({BOTH: 1.0, NONE: 1.1}) == BOTH
 
 
-def test_kernels_stay_only_where_they_win_every_time() -> None:
-    slow, fast = [1.2] * 6, [1.0] * 6
-    assert wins_each_block([*fast, *fast, *fast], [*slow, *slow, *slow])
-    # The median over all is faster, one block is not.
-    assert not wins_each_block([*fast, *fast, *slow], [*slow, *slow, *fast])
+SLOW, FAST = [1.2] * 6, [1.0] * 6
+
+
+def test_kernels_stay_where_they_win_every_time() -> None:
+    assert is_faster(FAST * 3, SLOW * 3)
+    assert is_faster(SLOW * 3, FAST * 3) is False
+    # No gain that can be told.
+    assert is_faster(FAST * 3, [1.005] * 18) is False
+
+
+def test_what_else_runs_meanwhile_neither_keeps_nor_removes_kernels() -> None:
+    busy = [1.0, 1.0, 1.0, 3.0, 3.0, 3.0]
+    assert is_faster([*busy, *FAST, *busy], [*SLOW, *SLOW, *SLOW])
+    # A block that is lost asks for more turns, and one of six may be lost.
+    disturbed = [*FAST, *FAST, *[3.0] * 6]
+    assert is_faster(disturbed, SLOW * 3) is None
+    assert is_faster([*disturbed, *FAST * 3], SLOW * 6)
+
+
+def test_turns_end_where_nothing_can_be_told() -> None:
+    mixed, other = [*FAST, *FAST, *SLOW] * 3, [*SLOW, *SLOW, *FAST] * 3
+    assert is_faster(mixed[:18], other[:18]) is not True
+    assert is_faster(mixed, other) is False

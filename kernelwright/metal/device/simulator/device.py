@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.metal.device.base import (
     METAL_THREADGROUP_BYTES,
+    STANDING_FOR,
     Condition,
     DeviceInfo,
     RunOptions,
@@ -40,20 +41,28 @@ _THREADS_PER_THREADGROUP = 1024
 class SimulatorDevice:
     """Every machine's Metal: right or wrong it can tell, fast or slow only predict."""
 
-    def __init__(self, threadgroup_bytes: int = METAL_THREADGROUP_BYTES) -> None:
-        """Stand for a GPU whose threadgroups may take so much memory."""
+    def __init__(
+        self, threadgroup_bytes: int = METAL_THREADGROUP_BYTES, stands_for: str = ""
+    ) -> None:
+        """Stand for a GPU whose threadgroups may take so much memory, or for a named chip."""
         self._threadgroup_bytes = threadgroup_bytes
+        self._stands_for = stands_for
 
     @cached_property
     def info(self) -> DeviceInfo:
         """Return the processor and the versions that compile and run."""
         return DeviceInfo(
             name="simulator",
-            chip=chip_with(platform.machine(), self._threadgroup_bytes),
+            chip=chip_with(self._chip, self._threadgroup_bytes),
             runtime=f"mlx {version('mlx')}, {_compiler()}",
             measures_time=False,
             threadgroup_bytes=self._threadgroup_bytes,
         )
+
+    @property
+    def _chip(self) -> str:
+        named = f"{STANDING_FOR}{self._stands_for}" if self._stands_for else ""
+        return f"{platform.machine()}{named}"
 
     def compile(self, program: BoundProgram, *, sanitize: bool = False) -> "SimulatorExecutable":
         """Compile every kernel, several at once; other builds follow when a run needs them."""

@@ -12,6 +12,7 @@ from kernelwright.metal.lower.attention.terms import RESERVED_HERE, Attended
 from kernelwright.metal.lower.emit.run import preferred_run
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.schedule import Attention
+from kernelwright.metal.target.gpu import gpu_of
 
 MAXIMUM_KEPT = 160
 """Registers that a lane's queries and results may take; our choice."""
@@ -93,7 +94,7 @@ def _strangeness(attended: Attended, schedule: Attention, device: DeviceInfo) ->
     simdgroups = blocks * schedule.simdgroups * schedule.chunks
     # A second kernel costs a launch, however few the chunks.
     merging = 0.6 + 0.1 * math.log2(schedule.chunks) if schedule.chunks > 1 else 0.0
-    reading = _waiting if device.name == "cuda" else _unlike
+    reading = _waiting if gpu_of(device).vendor == "nvidia" else _unlike
     return (
         reading(attended, schedule)
         + 0.5 * _apart(schedule.queries, min(size.rows, 4))

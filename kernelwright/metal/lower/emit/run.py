@@ -8,6 +8,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel_ir.expression import Expr, Literal, Load, Store, Switch, always
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.writer import Writer
+from kernelwright.metal.target.gpu import gpu_of
 from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 # Packed vectors are aligned like their elements, so a run may begin anywhere
@@ -33,12 +34,8 @@ elements of theirs a lane holds at once."""
 
 
 def preferred_run(device: DeviceInfo, itemsize: int) -> int:
-    """Return how many neighbours of so many bytes a lane takes best.
-
-    NVIDIA's widest access has 16 bytes; on Apple's GPUs MLX's own kernels read 8 of a half's.
-    """
-    widest = min(16 // itemsize, max(WIDTHS)) if device.name == "cuda" else 0
-    return max(_WIDEST_PACKED, widest)
+    """Return how many neighbours of so many bytes a lane takes best."""
+    return max(_WIDEST_PACKED, min(gpu_of(device).access_bytes // itemsize, max(WIDTHS)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from kernelwright.metal.lower.gemv.terms import RESERVED_HERE
 from kernelwright.metal.lower.gemv.tiling import Tiling
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.schedule import Dense
+from kernelwright.metal.target.gpu import gpu_of
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's sums and row elements may take; our choice."""
@@ -23,8 +24,6 @@ SIMDGROUPS_WANTED = 4096
 """Simdgroups that fill a large GPU several times over."""
 LANE_BYTES = 64
 """Bytes of weights that a lane with columns of its own should have asked for."""
-BYTES_IN_FLIGHT = {"cuda": 4 << 20, "metal": 1 << 20, "simulator": 1 << 20}
-"""The same for all lanes: what memory delivers while it answers, 0.8 us of 4.8 TB/s on an H200."""
 LARGEST_REGISTER_FILE = 65536
 """Registers of an NVIDIA core, which a threadgroup's threads share."""
 SHORTEST_PART = 16
@@ -33,8 +32,6 @@ WORKING = 16
 """Registers for addresses and intermediate values."""
 WIDEST_THREAD = 88
 """Registers of a thread beyond which too few simdgroups share a core; our choice."""
-BYTES_PER_LAUNCH = {"cuda": 8 << 20, "metal": 1 << 20, "simulator": 1 << 20}
-"""What it delivers while a second kernel begins: 2 us of 4 TB/s, or 4 us of 250 GB/s; our guess."""
 
 
 def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
@@ -132,10 +129,10 @@ def _strangeness_across(tiling: Tiling, simdgroups: int, device: DeviceInfo) -> 
     row_bytes = tiling.weight_bytes * dense.column.extent * dense.matrices
     results = dense.column.extent * dense.matrices * dense.tokens * len(tiling.dots)
     # Chunks write each sum and read it again.
-    merging = BYTES_PER_LAUNCH[device.name] + 8 * schedule.chunks * results
+    merging = gpu_of(device).bytes_per_launch + 8 * schedule.chunks * results
     extra = merging / (row_bytes * dense.depth) if schedule.chunks > 1 else 0.0
     asked = tiling.weight_bytes * schedule.vector * schedule.terms
-    lacking = max(math.log2(BYTES_IN_FLIGHT[device.name] / (32 * asked * simdgroups)), 0.0)
+    lacking = max(math.log2(gpu_of(device).bytes_in_flight / (32 * asked * simdgroups)), 0.0)
     crowded = max(math.log2((WORKING + tiling.registers) / WIDEST_THREAD), 0.0)
     is_late = schedule.terms == 1
     return (

@@ -14,6 +14,7 @@ from kernelwright.metal.lower.prefill.stage import PrefillStage
 from kernelwright.metal.lower.prefill.tiles import PrefillTiles
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.schedule import Prefill
+from kernelwright.metal.target.gpu import gpu_of
 
 MAXIMUM_KEPT = 176
 """Registers that a lane's parts of simdgroup matrices may take; our choice."""
@@ -35,7 +36,7 @@ def prefill_schedules(graph: Graph, device: DeviceInfo) -> tuple[Prefill, ...]:
     every = product((1, 2, 4), (1, 2, 4, 8), (8, 16, 32, 64), fixings, (0, 1))
     found = [tiles.scheduled(Prefill(*chosen)) for chosen in every]
     legal = [t for t in found if _is_legal(signature, t, device)]
-    taste = _ON_CUDA if device.name == "cuda" else _ON_APPLE
+    taste = _ON_NVIDIA if gpu_of(device).vendor == "nvidia" else _ON_APPLE
     return tuple(t.schedule for t in sorted(legal, key=taste.strangeness))
 
 
@@ -82,5 +83,5 @@ class _Taste:
 
 
 _ON_APPLE = _Taste(rows=1, ahead=0, tile_bytes=16384)
-_ON_CUDA = _Taste(rows=2, ahead=1, tile_bytes=32768)
+_ON_NVIDIA = _Taste(rows=2, ahead=1, tile_bytes=32768)
 """A tensor core takes two rows of matrices at once."""
