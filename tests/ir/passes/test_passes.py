@@ -151,6 +151,47 @@ def test_what_vmap_repeats_is_repeated_along_its_own_axis() -> None:
     assert mx.array_equal(ir.interpret(graph, x)[0], mx.vmap(mx.vmap(normed))(x))
 
 
+def rows(count: int) -> mx.array:
+    return mx.arange(count)[:, None]
+
+
+PLACES = mx.array([[0, 3], [1, 1], [-1, 2], [3, 0], [2, 2], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, i: x[rows(6), i],
+        lambda x, i: x[mx.arange(6, dtype=mx.uint32)[:, None], i],
+        lambda x, i: x[mx.broadcast_to(rows(6), (6, 2)), i],
+    ],
+)
+def test_reading_each_row_at_its_own_places_is_reading_along_an_axis(
+    read: Callable[[mx.array, mx.array], mx.array],
+) -> None:
+    x = mx.random.normal((6, 4), key=mx.random.key(0))
+    graph = canonicalize(capture(read, x, PLACES))
+    assert [node.op for node in graph.nodes] == ["gather_axis"]
+    assert mx.array_equal(ir.interpret(graph, x, PLACES)[0], read(x, PLACES))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, i: x[rows(6) + 1, i],
+        lambda x, i: x[rows(6)[::-1], i],
+        lambda x, i: x[rows(3), i[:3]],
+        lambda x, i: x[i, i],
+        lambda x, i: x[mx.arange(2), i],
+    ],
+)
+def test_reading_other_rows_stays_a_gather(
+    read: Callable[[mx.array, mx.array], mx.array],
+) -> None:
+    x = mx.random.normal((7, 4), key=mx.random.key(0))
+    assert "gather_axis" not in {node.op for node in canonicalize(capture(read, x, PLACES)).nodes}
+
+
 def test_a_narrowing_cast_is_kept() -> None:
     graph = canonicalize(capture(lambda x: x.astype(mx.float16).astype(mx.float32), X))
     assert ops(graph) == ["cast", "cast"]
