@@ -1,6 +1,7 @@
 """Planner, coder and repairer over loopback servers: what is asked, and what gets through."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,12 +12,13 @@ from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.roles.coder import ModelCoder
 from kernelwright.agents.roles.planner import ModelPlanner
 from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
+from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.session import AsyncBridge
 from kernelwright.agents.session.workbench import Sibling
 from kernelwright.errors import BudgetError, ModelError
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Graph, canonicalize, capture
+from kernelwright.ir import Graph, Region, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from tests.agents.loopback.partner import Partner
@@ -254,6 +256,19 @@ def test_a_legal_cut_becomes_the_plan(provider: str) -> None:
     assert plan.left == (("matmul", "MLX is good at it."),)
     assert "matmul" in server.requests[0].text
     assert "stays" in server.requests[0].text
+
+
+def test_a_strategy_says_what_its_values_are_called_where_it_is_read(provider: str) -> None:
+    strategies: dict[str, str] = {}
+    with talking(provider, cut(BEFORE, AFTER)) as (board, _):
+        ModelPlanner(board, NoPlan(), strategies).plan(GRAPH, DEVICE)
+    product = GRAPH.nodes[PRODUCT].outputs[0]
+    before, after = (Region(GRAPH, tuple(nodes)).extract() for nodes in (BEFORE, AFTER))
+    assert strategies[before.fingerprint] == "One group a row."
+    made = sorted(v for node in GRAPH.nodes for v in node.outputs).index(product)
+    own = Interface(Task(after, "after")).input_names
+    told = strategies[after.fingerprint]
+    assert re.fullmatch(rf"\(Here .*%{made} is ({'|'.join(own)})\b.*\) One group a row\.", told)
 
 
 def test_an_illegal_region_goes_back_with_the_reason(provider: str) -> None:
