@@ -43,6 +43,7 @@ RECOGNISING = frozenset(
         # Sums and products with known numbers, and the bound that belongs to one op's arithmetic.
         "evaluator/inputs/interval.py",
         "evaluator/oracle/error_of_",
+        "evaluator/oracle/error_in_common.py",
     }
 )
 """Where patterns of ops are recognised."""

@@ -28,9 +28,6 @@ _JOINED = (Distribution.MASKED, Distribution.SPECIAL, Distribution.DISTANT)
 """Whole cases of a large shape of which no rows stand apart."""
 _FEW_ROWS = 16
 """So few rows leave most kinds out."""
-_DECIDING = frozenset(
-    ("maximum", "minimum", "select", "less", "less_equal", "greater", "greater_equal")
-)
 HIDDEN_DISTRIBUTIONS = (
     *(Distribution.NORMAL, Distribution.WIDE, Distribution.OFFSET),
     *(Distribution.MASKED, Distribution.TIED),
@@ -152,8 +149,14 @@ def _joins_many(graph: Graph) -> bool:
 def _decides_for_all(graph: Graph, plan: MixedPlan) -> bool:
     """Say whether a task joins its rows, of which no case holds all kinds, and then compares."""
     joins = any(op_named(node.op).kind is Kind.REDUCTION for node in graph.nodes)
-    is_deciding = any(node.op in _DECIDING for node in graph.nodes)
+    is_deciding = any(_is_deciding(op_named(node.op)) for node in graph.nodes)
     return joins and is_deciding and plan.count < _FEW_ROWS
+
+
+def _is_deciding(op: Op) -> bool:
+    """Say whether an op compares numbers, or chooses between them."""
+    does = op.behaviour
+    return op.kind is Kind.ELEMENTWISE and (does.compares or does.chooses or does.is_extreme)
 
 
 def _added_up(op: Op) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelwright.ir.ops import batching, relation
+from kernelwright.ir.ops import batching, least_read, relation
 from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
 
 # A row that masks hide as a whole has equal weights, as in MLX.
@@ -90,6 +90,7 @@ OPS: tuple[Op, ...] = (
         shapes=_shape,
         flops_of=_flops,
         held_of=_scores,
+        least_read=least_read.attended,
         multiplies_all=_is_unmasked,
         relation=relation.attended,
         batching=batching.attended,

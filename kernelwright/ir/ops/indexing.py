@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelwright.ir.ops import batching, relation
+from kernelwright.ir.ops import batching, least_read, relation
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
@@ -218,6 +218,7 @@ OPS: tuple[Op, ...] = (
         relation=relation.gathered,
         batching=batching.gathered,
         resized=new_windows,
+        least_read=least_read.gathered,
     ),
     Op(
         "gather_axis",
@@ -230,8 +231,16 @@ OPS: tuple[Op, ...] = (
         flops_per_element=0,
         relation=relation.gathered_along,
         batching=batching.beside_axis,
+        least_read=least_read.gathered_along,
     ),
-    Op("scatter", Kind.INDEXING, _scatter, ("reduce", "axes"), behaviour=_WRITING),
+    Op(
+        "scatter",
+        Kind.INDEXING,
+        _scatter,
+        ("reduce", "axes"),
+        behaviour=_WRITING,
+        least_read=least_read.scattered,
+    ),
     Op(
         "scatter_axis",
         Kind.INDEXING,
@@ -239,6 +248,7 @@ OPS: tuple[Op, ...] = (
         ("reduce", "axis"),
         behaviour=_WRITING,
         relation=relation.scattered_along,
+        least_read=least_read.scattered,
     ),
     Op(
         "masked_scatter",
@@ -255,6 +265,7 @@ OPS: tuple[Op, ...] = (
         behaviour=Behaviour(data_places=(0, 1)),
         relation=relation.updated,
         resized=new_update,
+        least_read=least_read.updated,
     ),
     Op(
         "dynamic_slice",
@@ -264,6 +275,7 @@ OPS: tuple[Op, ...] = (
         shapes=_attribute_shape,
         behaviour=Behaviour(data_places=(0,), domains=(Domain.ANY, Domain.INDEX)),
         flops_per_element=0,
+        least_read=least_read.cut_anywhere,
     ),
     Op(
         "dynamic_slice_update",
@@ -272,5 +284,6 @@ OPS: tuple[Op, ...] = (
         attributes=("axes",),
         behaviour=Behaviour(data_places=(0, 1), domains=(Domain.ANY, Domain.ANY, Domain.INDEX)),
         flops_per_element=0,
+        least_read=least_read.updated,
     ),
 )

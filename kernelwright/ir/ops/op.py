@@ -114,6 +114,9 @@ Meaning = Callable[..., Array | tuple[Array, ...]]
 """`(call, *arrays)` in float64 or exact integers -> output, or outputs."""
 Relation = Callable[["Sizing", Node, Call], None]
 """Ties the dimensions of what a node reads and makes to each other."""
+LeastRead = Callable[[Graph, Node, int, int], int]
+"""`(graph, node, place, wanted)` -> the least elements of an operand that `wanted` of the first
+output hang on, whatever the indices are; parts of an element are rounded down."""
 Resize = Callable[[Call, tuple[TensorType, ...], TensorType], Mapping[str, Attribute]]
 """`(call, inputs, output)` at new sizes -> the attributes that spell sizes out, written anew."""
 InferShapes = Callable[[Call], tuple[Shape, ...]]
@@ -163,6 +166,8 @@ class Op:
     flops_of: Callable[[Call], int] | None = None
     held_of: Callable[[Call], int] | None = None
     """Elements of what its steps hold on the way; None where it has none but its results."""
+    least_read: LeastRead | None = None
+    """None where all of every operand is read, or what its index is of tells."""
     multiplies_all: Callable[[Call], bool] | None = None
     """Of a contraction: say whether no mask, index or step leaves an operand's element out; None
     where its operands' domains tell."""
