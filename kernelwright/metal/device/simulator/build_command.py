@@ -17,6 +17,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     INSTRUMENTING_FLAGS,
     JOINED_FLAGS,
     METERED_FLAGS,
+    NARROW_FLAGS,
     SCALAR_FLAGS,
     SETTLED_FLAGS,
     WIDENED_FLAGS,
@@ -31,7 +32,7 @@ from kernelwright.metal.device.simulator.wide.marked import (
     without_own_marks,
     without_promises,
 )
-from kernelwright.metal.device.simulator.wide.widen import widen
+from kernelwright.metal.device.simulator.wide.widen import has_narrow_regions, widen
 
 Command = Callable[[Sequence[str], Path, Path], tuple[int, str]]
 """Compiles a source to an object by a call of clang; returns its status and what it said."""
@@ -141,8 +142,10 @@ def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     if run(_listed(command, source, listing), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
         if _ARRAY in listing.read_text():
             run(_relisted(listing, SETTLED_FLAGS), timeout_s=SECOND_TIMEOUT_S)
-        listing.write_text(widen(listing.read_text()))
-        if run(_from_listing(listing, WIDENED_FLAGS, built), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+        widened = widen(listing.read_text())
+        listing.write_text(widened)
+        flags = NARROW_FLAGS if has_narrow_regions(widened) else WIDENED_FLAGS
+        if run(_from_listing(listing, flags, built), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
             return 0, ""
     return _without_entries(listing, built)
 

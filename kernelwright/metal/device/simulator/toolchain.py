@@ -139,6 +139,11 @@ WIDENED_FLAGS = (
     *("-mllvm", "-enable-interleaved-mem-accesses=false"),
 )
 """Of the second half of a wide build."""
+NARROW_FLAGS = (
+    *(f for f in WIDENED_FLAGS if f != "-fno-slp-vectorize"),
+    *("-mllvm", "-slp-vectorize-hor-store=1", "-mllvm", "-enable-nontrivial-unswitch"),
+)
+"""Of that of a kernel some of whose lanes make vectors of their own, sums among them."""
 JOINED_FLAGS = (
     *("-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections"),
     *("-ffp-contract=on", "-Wno-pass-failed", *_SOUND_LOOPS, *WHOLE_FLAGS),

@@ -11,7 +11,7 @@ from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator import compiler, toolchain
 from kernelwright.metal.device.simulator.library import SimulatedKernel
 from kernelwright.metal.device.simulator.unit import Section, prepare
-from kernelwright.metal.device.simulator.wide.widen import widen
+from kernelwright.metal.device.simulator.wide.widen import has_narrow_regions, widen
 from kernelwright.metal.diagnostic import LaunchError
 
 _TEXT = """#include <metal_stdlib>
@@ -129,6 +129,40 @@ _BODIES = {
     b = b * float(k + 1) + simd_sum(float(l));
   }
   y[i] = a + 2 * b;""",
+    # Each lane moves 16 elements that lie side by side, so that vectors are its own: see shape.py.
+    "runs": """
+  threadgroup float moved[4096];
+  float own[16];
+  for (uint k = 0; k < 16; k++) own[k] = x[(i * 16 + k) % n];
+  for (uint turn = 0; turn < 4; turn++) {
+    uint zeros = 0;
+    for (uint k = 0; k < 16; k++) zeros += (as_type<uint>(own[k]) >> (turn + 9) & 1) == 0;
+    float before = simd_prefix_exclusive_sum(float(zeros));
+    if (lane == 31) shared[s] = before + zeros;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < (size + 31) / 32; k++) before += k < s ? shared[k] : 0;
+    uint low = l * 16, high = low + 15;
+    for (uint k = 0; k < 16; k++)
+      moved[(as_type<uint>(own[k]) >> (turn + 9) & 1) == 0 ? low++ : high--] = own[k] + before;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 16; k++) own[k] = moved[(l * 16 + k * 7) % (16 * size)];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 16; k++) moved[l * 16 + k] = own[k];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 16; k++) own[k] = moved[l * 16 + k];
+  }
+  float sum = 0;
+  for (uint k = 0; k < 16; k++) sum += own[k] * float(k + 1);
+  y[i] = sum;""",
+    # What a pointer reaches may be either array's: see aliasing.py.
+    "either": """
+  float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8};
+  thread float* p = x[i] > 0 ? a : b;
+  for (uint k = 0; k < n % 3 + 2; k++) {
+    p[(l + k) % 4] += simd_sum(a[(l + k) % 4]) + b[lane % 4];
+    a[k % 4] += p[lane % 4];
+  }
+  y[i] = a[l % 4] + 2 * b[lane % 4] + p[n % 4];""",
     "matrix": """
   simdgroup_matrix<float, 8, 8> a, b, c(0);
   uint tile = (i / 32) * 64 % (n - 64);
@@ -339,3 +373,41 @@ def test_what_goes_wrong_ends_the_launch(
 
     with pytest.raises(LaunchError, match=message):
         _launch(kernel, 256, 64, timeout_s=0.2)
+
+
+def _widened(body: str, tmp_path: Path) -> str:
+    unit = prepare([Section("source", _TEXT.replace("BODY", body))], prelude="metal")
+    source, listing = tmp_path / "k.cpp", tmp_path / "k.ll"
+    source.write_text(unit.text({}, rows=False))
+    header = toolchain.precompiled_header(compiler.prelude_text("metal"), "wide")
+    command = ["clang", "-x", "c++", *toolchain.flags("wide"), *toolchain.DIAGNOSTIC_FLAGS]
+    command += ["-include-pch", str(header), "-S", "-emit-llvm"]
+    assert toolchain.run([*command, str(source), "-o", str(listing)])[0] == 0
+    return widen(listing.read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "is_narrow"), [("runs", True), ("softmax", False), ("tree", False)]
+)
+def test_lanes_that_move_runs_of_their_own_make_vectors_of_those(
+    name: str, is_narrow: bool, tmp_path: Path
+) -> None:
+    assert has_narrow_regions(_widened(_BODIES[name], tmp_path)) is is_narrow
+
+
+@pytest.mark.parametrize(
+    ("pointer", "is_told"), [("a", True), ("x[i] > 0 ? a : b", False), ("lane > n ? b : a", False)]
+)
+def test_two_arrays_are_told_apart_where_no_pointer_may_be_into_either(
+    pointer: str, is_told: bool, tmp_path: Path
+) -> None:
+    body = f"""
+  float a[4] = {{1, 2, 3, 4}}, b[4] = {{5, 6, 7, 8}};
+  thread float* p = {pointer};
+  for (uint k = 0; k < n; k++) {{
+    p[(l + k) % 4] += 1;
+    simdgroup_barrier(mem_flags::mem_none);
+    b[k % 4] += a[lane % 4];
+  }}
+  y[i] = a[l % 4] + b[l % 4];"""
+    assert ("!alias.scope" in _widened(body, tmp_path)) is is_told

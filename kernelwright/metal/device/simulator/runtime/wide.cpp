@@ -34,7 +34,11 @@ struct Lanes {
 
 bool are_together(const uint32_t* at, uint32_t count) {
   uint32_t differs = 0;
-  for (uint32_t i = 1; i < count; i++) differs |= at[i] ^ at[0];
+  // Of all 32, which are the rule, a few vectors.
+  if (count == KW_SIMD_WIDTH)
+    for (uint32_t i = 0; i < KW_SIMD_WIDTH; i++) differs |= at[i] ^ at[0];
+  else
+    for (uint32_t i = 1; i < count; i++) differs |= at[i] ^ at[0];
   return differs == 0;
 }
 

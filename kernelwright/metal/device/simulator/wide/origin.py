@@ -11,7 +11,8 @@ OriginKind = Literal["buffer", "variable", "stack", "attributes"]
 _POINTER = re.compile(
     r'\bptr (?:align \d+ |[a-z]+(?:\([^()]*\))? )*((?:%|@)(?:"[^"]*"|[-\w$.]+)|\S+)'
 )
-_PASSED_ON = frozenset(("getelementptr", "phi", "select", "freeze"))
+PASSED_ON = frozenset(("getelementptr", "phi", "select", "freeze"))
+"""Operations whose result points where an operand does."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Origins:
             i = self.definitions.get(name)
             if i is None:
                 return None
-            if i.operation in _PASSED_ON:
+            if i.operation in PASSED_ON:
                 more = [p for p in _pointers(i) if p not in seen]
                 seen.update(more)
                 pending += more
@@ -93,7 +94,7 @@ class Origins:
                 return None
             sum_ += step
             i = self.definitions.get(_pointers(i)[0])
-        return None if i is None or i.operation in _PASSED_ON else sum_
+        return None if i is None or i.operation in PASSED_ON else sum_
 
 
 def pointer_of(i: Instruction) -> str:

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from kernelwright.metal.device.simulator.wide.aliasing import Aliasing
 from kernelwright.metal.device.simulator.wide.assembly import (
     NAME,
     Instruction,
@@ -13,12 +15,19 @@ from kernelwright.metal.device.simulator.wide.assembly import (
 from kernelwright.metal.device.simulator.wide.flow import Flow, Piece
 from kernelwright.metal.device.simulator.wide.guard import Guard
 from kernelwright.metal.device.simulator.wide.opaque import Opaque
+from kernelwright.metal.device.simulator.wide.origin import Origins, pointer_of
+from kernelwright.metal.device.simulator.wide.ramp import Ramps
+from kernelwright.metal.device.simulator.wide.shape import Loops, Shape
 from kernelwright.metal.device.simulator.wide.uniform import Uniformity
 from kernelwright.metal.device.simulator.wide.vetting import Vetting
 
 SIMD_WIDTH = 32
 _LINE_BYTES = 64
 _GROUP = ", !llvm.access.group !{group}"
+_VARIABLE = re.compile(
+    r"\bcall (?:align \d+ )?ptr "
+    r"(@kw_threadgroup_alloc\(i32 (?:noundef )?\d+, i64 (?:noundef )?)(\d+)"
+)
 _DROPPED = re.compile(r"@llvm\.(?:lifetime|assume|experimental\.noalias)")
 _MOVABLE = frozenset(
     (
@@ -59,6 +68,18 @@ class Plan:
     """Number of the metadata node that says that lanes do not depend on each other."""
     vetting: Vetting | None = None
     """What each access is asked; None where nothing is."""
+    aliasing: Aliasing | None = None
+    """What accesses cannot meet; None where nothing is told of it."""
+
+    @cached_property
+    def origins(self) -> Origins:
+        """What the kernel's pointers point into."""
+        return Origins(self.module, self.flow.function)
+
+    @cached_property
+    def ramps(self) -> Ramps:
+        """Which values grow from lane to lane."""
+        return Ramps(self.module, self.flow, self.uniformity)
 
     def type_of(self, value: str) -> str:
         """Return the type of a value."""
@@ -106,14 +127,16 @@ class Region:
     _guard: Guard | None = None
     _opaque: Opaque = field(default_factory=Opaque)
     _stores: bool = False
+    _shape: Shape = field(init=False)
 
-    def write(self, symbol: str, loop: int) -> str:
+    def write(self, symbol: str, loops: Loops) -> str:
         """Return the function's text."""
         flow, plan = self.plan.flow, self.plan
         if plan.vetting is not None:
             group = _GROUP.format(group=plan.group)
             self._guard = Guard(plan.vetting, self._opaque, self._recipe, self._ready, group)
         pieces = flow.region(self.start)
+        self._shape = Shape(pieces, self.start, self._step)
         live = plan.live[self.start]
         self._stores = any(i.operation == "store" for p in pieces for i in p.instructions)
         made_here = {i.result for p in pieces for i in p.instructions}
@@ -128,7 +151,21 @@ class Region:
                 )
         for piece in pieces:
             self._piece(piece)
-        return self._assemble(symbol, loop)
+        return self._assemble(symbol, loops.narrow if self._shape.is_narrow else loops.wide)
+
+    def _step(self, access: Instruction) -> int | None:
+        """Return how many bytes lie between what two lanes reach; None where that is not known.
+
+        Nor is it where accesses are vetted, which asks all lanes together.
+        """
+        plan, pointer = self.plan, pointer_of(access)
+        if plan.vetting is not None:
+            return None
+        origin = plan.origins.of(pointer)
+        if origin is not None and origin.kind == "stack":
+            return plan.memory(origin.name)[1]
+        ramp = plan.ramps.of(pointer)
+        return None if ramp is None else ramp.step
 
     # The frame is not `noalias`: pointers to a lane's own arrays are kept in it.
     def _assemble(self, symbol: str, loop: int) -> str:
@@ -258,7 +295,7 @@ class Region:
             aligned = f"!align !{self.plan.group + 4}"
             lines.append(f"{name} = load ptr, ptr {name}.track, {aligned}, !invariant.load !{{}}")
         else:
-            text = self._text(i.text, self._recipe)
+            text = _with_extent(self._text(i.text, self._recipe))
             if i.operation == "load":
                 text += ", !invariant.load !{}"
             lines.append(f"{name} = {text}")
@@ -306,7 +343,7 @@ class Region:
             self._line(f"{name} = load {plan.type_of(phi.result)}, ptr %in{_plain(phi.result)}")
             self._keep(phi.result)
         for i in piece.instructions:
-            self._instruction(i, is_conditional=piece.label != self.start)
+            self._instruction(i, piece)
         for phi, value in flow.leaving[piece.label]:
             text = self._operand(value)
             self._line(f"store {plan.type_of(phi.result)} {text}, ptr %in{_plain(phi.result)}")
@@ -322,8 +359,9 @@ class Region:
         elif piece.terminator is not None:
             self._line(self._text(piece.terminator.text, self._operand))
 
-    def _instruction(self, i: Instruction, *, is_conditional: bool) -> None:
+    def _instruction(self, i: Instruction, piece: Piece) -> None:
         uniformity = self.plan.uniformity
+        is_conditional = piece.label != self.start
         is_elsewhere = i.result in uniformity.recipes or i.result in self._known
         if i.operation == "phi" or is_elsewhere or i.result in uniformity.fields:
             return
@@ -339,11 +377,12 @@ class Region:
         text = self._text(i.text, self._operand)
         if i.operation in ("load", "store") and "atomic" not in text and "volatile" not in text:
             text += _GROUP.format(group=self.plan.group)
+            text += self.plan.aliasing.of(i) if self.plan.aliasing is not None else ""
         if not i.result:
             self._line(text)
             return
         name = self._renamed[i.result] = f"%{_plain(i.result)}"
-        may_move = i.operation == "load" and is_conditional and self._stores
+        may_move = i.operation == "load" and self._stores and self._shape.may_mask(piece)
         for line in self._opaque.load(name, text) if may_move else (f"{name} = {text}",):
             self._line(line)
         self._keep(i.result)
@@ -406,6 +445,11 @@ class Region:
             return _label(name) if name in self.plan.flow.pieces else name
 
         return NAME.sub(renamed, text)
+
+
+def _with_extent(call: str) -> str:
+    """Tell LLVM how large a threadgroup variable is: loads of it may then leave the loop."""
+    return _VARIABLE.sub(rf"call dereferenceable(\2) align {_LINE_BYTES} ptr \1\2", call)
 
 
 def _plain(name: str) -> str:

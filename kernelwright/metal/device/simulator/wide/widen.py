@@ -1,7 +1,10 @@
 """A listing whose kernels run 32 lanes at a time: one function for each stretch between waits."""
 
+import itertools
 import re
+from collections.abc import Iterator
 
+from kernelwright.metal.device.simulator.wide.aliasing import Aliasing
 from kernelwright.metal.device.simulator.wide.assembly import (
     Module,
     NotWidenedError,
@@ -12,6 +15,7 @@ from kernelwright.metal.device.simulator.wide.flow import Flow, Stop
 from kernelwright.metal.device.simulator.wide.marked import MARKED
 from kernelwright.metal.device.simulator.wide.region import SIMD_WIDTH, Frame, Plan, Region
 from kernelwright.metal.device.simulator.wide.scalarize import Scalarizer
+from kernelwright.metal.device.simulator.wide.shape import Loops
 from kernelwright.metal.device.simulator.wide.thread_field import OFFSETS
 from kernelwright.metal.device.simulator.wide.uniform import Uniformity
 from kernelwright.metal.device.simulator.wide.vetting import Vetting
@@ -26,6 +30,9 @@ _SIMDGROUP_FIELDS = frozenset(OFFSETS[name] for name in ("lane", "simdgroup", "a
 _KINDS = {"simdgroup": 1, "simdgroup_barrier": 2, "barrier": 3}
 _METADATA = re.compile(r"^!(\d+) = ")
 _REASON = "; not widened: "
+_NARROW = re.compile(
+    r'^!(\d+) = .*\n!\d+ = !{!"llvm.loop.vectorize.enable", i1 false}', re.MULTILINE
+)
 _VARIABLE_ALIGNMENT = 64
 """Of threadgroup variables, in threadgroup_memory.h."""
 _MOST_LANES = 1024
@@ -46,10 +53,11 @@ def widen(listing: str, *, vets: bool = False) -> str:
     written: list[str] = []
     reasons: list[str] = []
     scalarizer = Scalarizer()
+    nodes = itertools.count(group + 7)
     for place, (entry, name) in enumerate(entries.items()):
         try:
             written.append(
-                _Kernel(module, entry, name, place, group, scalarizer, vets=vets).write()
+                _Kernel(module, entry, name, place, group, scalarizer, nodes, vets=vets).write()
             )
         except UnknownAssemblyError as e:
             reasons.append(f"{_REASON}{name}: {' '.join(e.reason.split())}")
@@ -60,6 +68,8 @@ def widen(listing: str, *, vets: bool = False) -> str:
         f'!{group + 2} = !{{!"llvm.loop.vectorize.enable", i1 true}}',
         f"!{group + 3} = distinct !{{!{group + 3}, !{group + 1}, !{group + 2}}}",
         f"!{group + 4} = !{{i64 {_VARIABLE_ALIGNMENT}}}",
+        f"!{group + 5} = distinct !{{!{group + 5}, !{group + 6}}}",
+        f'!{group + 6} = !{{!"llvm.loop.vectorize.enable", i1 false}}',
     ]
     return "\n".join((*reasons, *_without(module, entries), *written, *metadata, ""))
 
@@ -68,6 +78,12 @@ def reasons_of(listing: str) -> tuple[str, ...]:
     """Return why kernels of a widened listing stay on fibers, after their names."""
     lines = (line for line in listing.split("\n") if line.startswith(_REASON))
     return tuple(line.removeprefix(_REASON) for line in lines)
+
+
+def has_narrow_regions(listing: str) -> bool:
+    """Say whether lanes of a widened listing's regions make vectors of their own elements."""
+    found = _NARROW.search(listing)
+    return found is not None and f"!llvm.loop !{found[1]}\n" in listing
 
 
 def _without(module: Module, functions: dict[str, str]) -> list[str]:
@@ -87,10 +103,12 @@ class _Kernel:
         place: int,
         group: int,
         scalarizer: Scalarizer,
+        numbers: Iterator[int],
         *,
         vets: bool,
     ) -> None:
         self._module, self._name, self._place, self._group = module, name, place, group
+        self._numbers = numbers
         function = module.function(entry)
         # The marks of a sanitizing build stand for whole accesses.
         self._flow = Flow(function if vets else flattened(scalarizer.apply(function)))
@@ -117,9 +135,13 @@ class _Kernel:
         crossing = flow.crossing()
         vetting = Vetting(self._module, flow, uniformity) if self._vets else None
         live = flow.live(crossing)
-        plan = Plan(self._module, flow, uniformity, frame, live, crossing, self._group, vetting)
+        aliasing = None if self._vets else Aliasing(self._module, flow, self._numbers)
+        plan = Plan(
+            self._module, flow, uniformity, frame, live, crossing, self._group, vetting, aliasing
+        )
+        loops = Loops(wide=self._group + 3, narrow=self._group + 5)
         regions = [
-            Region(plan, number, start).write(self._symbol(number), self._group + 3)
+            Region(plan, number, start).write(self._symbol(number), loops)
             for number, start in enumerate(flow.starts())
         ]
         stops = ", ".join(self._stop(plan, stop) for stop in flow.stops)
@@ -132,6 +154,7 @@ class _Kernel:
         fields = f"i64 {frame.size}, i64 {len(regions)}, ptr {tables[0]}, ptr {tables[1]}"
         written = [
             *regions,
+            *(aliasing.metadata if aliasing is not None else ()),
             f"{tables[0]} = internal constant [{len(regions)} x ptr] [{names}]",
             f"{tables[1]} = internal constant [{len(flow.stops)} x {_STOP}] [{stops}]",
         ]
