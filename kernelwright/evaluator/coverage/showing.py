@@ -143,17 +143,35 @@ class _Ranks:
         floats = [a for a in inputs if a.dtype.kind not in "buic"]
         if not floats:
             return None
-        flat = np.concatenate([a.astype(np.float32).reshape(-1) for a in floats])
-        found, places = np.unique(flat, return_inverse=True)
-        ends = np.cumsum([a.size for a in floats])[:-1]
-        shaped = (
-            part.reshape(a.shape)
-            for part, a in zip(np.split(places.reshape(-1), ends), floats, strict=True)
+        kinds = [_kinds(a) for a in floats]
+        found, places = np.unique(
+            np.concatenate([values for values, _ in kinds]), return_inverse=True
+        )
+        ends = np.cumsum([values.size for values, _ in kinds])[:-1]
+        parts = np.split(places.reshape(-1), ends)
+        ranked = (
+            part[own].reshape(a.shape)
+            for part, (_, own), a in zip(parts, kinds, floats, strict=True)
         )
         return cls(
             found[found == found],
-            tuple(None if a.dtype.kind in "buic" else next(shaped) for a in inputs),
+            tuple(None if a.dtype.kind in "buic" else next(ranked) for a in inputs),
         )
+
+
+def _kinds(array: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Return the numbers that an array has, and which of them each element is.
+
+    Of 16 bits there are few enough for a table, in the place of an order of all elements.
+    """
+    if array.dtype.itemsize > 2:
+        values, own = np.unique(array.astype(np.float32), return_inverse=True)
+        return values, own.reshape(-1)
+    bits = np.ascontiguousarray(array).reshape(-1).view(np.uint16)
+    (there,) = np.nonzero(np.bincount(bits, minlength=1 << 16))
+    place = np.zeros(1 << 16, np.intp)
+    place[there] = np.arange(there.size)
+    return there.astype(np.uint16).view(array.dtype).astype(np.float32), place[bits]
 
 
 def _takes(conditions: Sequence[Condition], side: Side) -> bool:

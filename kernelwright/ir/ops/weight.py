@@ -32,6 +32,10 @@ def dequantized_floats(packed: Array, scales: Array, mode: str) -> Array:
 
 
 def _digits(packed: Array, bits: int) -> Array:
+    if 32 % bits == 0:
+        shifts = np.arange(0, 32, bits, dtype=np.uint32)
+        digits = packed.astype(np.uint32)[..., None] >> shifts & np.uint32((1 << bits) - 1)
+        return digits.reshape(*packed.shape[:-1], -1)
     low_first = np.unpackbits(packed.astype("<u4").view(np.uint8), axis=-1, bitorder="little")
-    digits: Array = low_first.reshape(*packed.shape[:-1], -1, bits) @ (1 << np.arange(bits))
-    return digits
+    across: Array = low_first.reshape(*packed.shape[:-1], -1, bits) @ (1 << np.arange(bits))
+    return across
