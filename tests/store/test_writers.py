@@ -1,9 +1,6 @@
 """Several processes write to one store at the same moment: nothing fails, nothing is lost."""
 
-import json
-import subprocess
-import sys
-import time
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -12,37 +9,31 @@ from kernelwright.store import Campaign, KernelStore
 from tests.store import writer
 from tests.store.conftest import ENVIRONMENT
 
-_ROOT = Path(__file__).parents[2]
 _WRITERS = 4
 _OPENERS = 8
-_IMPORT_S = 4.0
-"""What a process takes to start on a busy machine, about; a late one only overlaps less."""
+# Writers are forked from one process that has imported what they need.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload([writer.__name__])
 
 
-def _at_once(url: str, what: str, names: list[str], count: int) -> list[str]:
-    """Run a process for each name; return what they say, and fail with what one failed of."""
-    start = time.time() + _IMPORT_S
+def _at_once(url: str, what: str, names: list[str], count: int) -> list[object]:
+    """Run a process for each name; return what they did, and fail with what one failed of."""
+    together = _PROCESSES.Barrier(len(names))
+    pipes = [_PROCESSES.Pipe(duplex=False) for _ in names]
     running = [
-        subprocess.Popen(
-            [sys.executable, writer.__file__, url, what, name, str(count), str(start)],
-            cwd=_ROOT,
-            env={"PYTHONPATH": str(_ROOT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in names
+        _PROCESSES.Process(target=writer.write, args=(said, together, what, url, name, count))
+        for name, (_, said) in zip(names, pipes, strict=True)
     ]
-    if what == "lease":
-        for process in running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "leased\n"
-    said = [process.communicate(timeout=120) for process in running]
-    failures = [errors for process, (_, errors) in zip(running, said, strict=True)
-                if process.returncode]  # fmt: skip
+    for process, (_, said) in zip(running, pipes, strict=True):
+        process.start()
+        # A process that dies ends its pipe.
+        said.close()
+    told = [heard.recv() for heard, _ in pipes]
+    for process in running:
+        process.join()
+    failures = [what for is_done, what in told if not is_done]
     assert not failures, failures[0]
-    return [out for out, _ in said]
+    return [what for _, what in told]
 
 
 def _names(prefix: str = "evening") -> list[str]:
@@ -74,7 +65,7 @@ def test_lines_of_many_writers_are_all_there_behind_a_cursor(
 def test_the_same_proposals_of_many_writers_are_one_each(
     store: KernelStore, campaign: Campaign
 ) -> None:
-    assert _at_once(store.url, "propose", _names(), 40) == ["40\n"] * _WRITERS
+    assert _at_once(store.url, "propose", _names(), 40) == [40] * _WRITERS
     rows = store.statistics().rows
     assert (rows["task"], rows["program"], rows["candidate"], rows["trial"]) == (1, 40, 40, 40)
 
@@ -83,7 +74,7 @@ def test_two_campaigns_never_lease_one_candidate(store: KernelStore) -> None:
     for name in ("a", "b", "c", "d"):
         store.begin_campaign(name=name, spec=name, environment=ENVIRONMENT)
     said = _at_once(store.url, "lease", ["a", "b", "c", "d"], 50)
-    taken = [candidate for line in said for candidate in json.loads(line)]
+    taken = [candidate for some in said if isinstance(some, list) for candidate in some]
     assert len(taken) == len(set(taken)) == 50
 
 

@@ -1,8 +1,8 @@
-"""One of several processes that write to a store at the same time; says as JSON what it did."""
+"""One of several processes that write to a store at the same time, and what it says of it."""
 
-import json
-import sys
-import time
+import traceback
+from multiprocessing.connection import Connection
+from threading import Barrier
 
 from kernelwright.evaluator import Task
 from kernelwright.store import KernelStore, ModelCall, Rank
@@ -10,17 +10,27 @@ from tests.store.conftest import ENVIRONMENT, new_trial, program_of, task_of, ve
 from tests.store.test_wanting import call_of
 
 TASK: Task = task_of((4, 8))
+_PATIENCE_S = 120.0
 
 
-def main(url: str, what: str, name: str, count: int, start_at: float) -> object:
+def write(said: Connection, together: Barrier, what: str, url: str, name: str, count: int) -> None:
+    """Send what was done, or the traceback of what failed, after whether it failed."""
+    try:
+        said.send((True, _written(together, what, url, name, count)))
+    except BaseException:
+        together.abort()
+        said.send((False, traceback.format_exc()))
+
+
+def _written(together: Barrier, what: str, url: str, name: str, count: int) -> object:
     """Do one kind of writing, begun by all processes at the same moment."""
     if what == "open":
-        _wait_until(start_at)
+        together.wait(_PATIENCE_S)
         KernelStore(url).close()
         return "opened"
     with KernelStore(url) as store:
         campaign = _campaign_of(store, name)
-        _wait_until(start_at)
+        together.wait(_PATIENCE_S)
         if what == "append":
             for i in range(count):
                 store.log(campaign, "line", f"{name} {i}")
@@ -32,7 +42,7 @@ def main(url: str, what: str, name: str, count: int, start_at: float) -> object:
             ]
             return len(set(ids))
         if what == "lease":
-            return _leased(store, campaign, count)
+            return _leased(store, campaign, count, together)
         if what == "record":
             return _recorded(store, campaign, name, count)
         if what == "call":
@@ -49,16 +59,15 @@ def _campaign_of(store: KernelStore, name: str) -> str:
     return store.begin_campaign(name=name, spec="{}", environment=ENVIRONMENT).id
 
 
-def _leased(store: KernelStore, campaign: str, count: int) -> list[str]:
-    """Lease what is free, and stay alive while others look: until standard input ends."""
+def _leased(store: KernelStore, campaign: str, count: int, together: Barrier) -> list[str]:
+    """Lease what is free, and stay alive until all others have looked."""
     run = store.campaign(campaign)
     taken: list[str] = []
     for i in range(count):
         trial = store.add_trial(new_trial(run, TASK, program_of(f"p {i}")))
         if store.lease(trial.id):
             taken.append(trial.candidate_id)
-    print("leased", flush=True)
-    sys.stdin.read()
+    together.wait(_PATIENCE_S)
     return taken
 
 
@@ -84,12 +93,3 @@ def _called(store: KernelStore, campaign: str, name: str, count: int) -> int:
         )  # fmt: skip
         store.dialogue.begin_call(call)
     return count
-
-
-def _wait_until(moment: float) -> None:
-    time.sleep(max(moment - time.time(), 0.0))
-
-
-if __name__ == "__main__":
-    url_, what_, name_, count_, start_ = sys.argv[1:]
-    print(json.dumps(main(url_, what_, name_, int(count_), float(start_))))
