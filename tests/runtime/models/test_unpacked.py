@@ -155,3 +155,23 @@ def test_unpacked_weights_differentiate_and_map_as_packed_ones() -> None:
     found = mx.grad(lambda x: packed.unpacked_times(x).sum())(x)
     assert mx.allclose(found, mx.grad(lambda x: packed.times(x).sum())(x), atol=1e-4)
     assert mx.allclose(mx.vmap(lambda x: packed.unpacked_times(x))(x), packed.times(x), atol=1e-4)
+
+
+def test_what_the_host_must_do_more_counts_against_unpacked_weights(
+    store: str, runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small model's prompt waits for Python, and a product of unpacked weights is more calls."""
+    monkeypatch.setattr(unpacked, "more_host_us", lambda *_: 1e9)
+    model = _model()
+    expected = model(_x(200))
+    optimize_model(model, Measuring(store, "simulator"))
+    model(_x(200))
+    runs.clear()
+    assert mx.array_equal(model(_x(200)), expected)
+    assert not runs
+
+
+def test_building_is_timed_without_computing() -> None:
+    w = mx.random.normal((64, 256), key=mx.random.key(2))
+    packed = Packed(*mx.quantize(w, 64, 4), 64, 4)
+    assert 0 < unpacked.more_host_us(mx.zeros((128, 256)), packed) < 1000
