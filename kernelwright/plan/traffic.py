@@ -77,7 +77,7 @@ def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Regio
     taken: set[int] = set()
     for idiom in idioms(graph):
         if idiom.name in IN_MLX_FAST and not _is_taken_apart(graph, idiom):
-            members = _with_tables(graph, idiom.indices, taken)
+            members = _with_tables(graph, idiom, taken)
             if members <= among:
                 taken |= members
                 whole[Region(graph, tuple(sorted(members)))] = idiom.name
@@ -113,9 +113,14 @@ def _is_made_by(graph: Graph, value: ValueId, op: str) -> bool:
     return False
 
 
-def _with_tables(graph: Graph, indices: Iterable[int], taken: set[int]) -> set[int]:
+def _with_tables(graph: Graph, idiom: Idiom, taken: set[int]) -> set[int]:
     """Add what an idiom reads and a kernel computes inside, as rope its angles: made of counts."""
+    indices = idiom.indices
     counted: set[ValueId] = set(graph.constant_of)
+    if idiom.name == "rope":
+        # Where its angles begin, which may be an array.
+        types = graph.types
+        counted |= {v for v in graph.inputs if types[v].size == 1 and not types[v].dtype.is_float}
     for node in graph.nodes:
         if op_named(node.op).kind is not Kind.RANDOM and counted.issuperset(node.inputs):
             counted.update(node.outputs)

@@ -17,6 +17,7 @@ from kernelwright.plan import (
     planned_traffic,
 )
 from kernelwright.plan.cost import best_traffic
+from kernelwright.plan.traffic import fast_parts
 
 ROWS, COLUMNS = 64, 256
 X = mx.zeros((ROWS, COLUMNS))
@@ -175,3 +176,48 @@ def test_mlx_at_its_best_takes_a_kernel_of_its_own_where_that_is_faster() -> Non
     assert best_traffic(norm).launches < compiled_traffic(norm).launches
     chain = canonicalize(capture(_chain, X, W))
     assert best_traffic(chain) == compiled_traffic(chain)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 128])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+@pytest.mark.parametrize("traditional", [False, True])
+def test_rope_is_one_launch_for_any_count_of_tokens_and_wherever_it_begins(
+    tokens: int, dtype: mx.Dtype, traditional: bool
+) -> None:
+    """Tables of one row are numbers where the offset is one, and hang on an input else."""
+    x = mx.zeros((1, 4, tokens, 32), dtype)
+
+    def turned(x: mx.array, offset: mx.array | int = 9) -> mx.array:
+        return mx.fast.rope(x, 32, traditional=traditional, base=5e5, scale=1.0, offset=offset)
+
+    for arrays in ([x], [x, mx.array(9)]):
+        graph = canonicalize(capture(turned, *arrays))
+        assert fast_traffic(graph).launches == 1
+        (name,) = fast_parts(graph).values()
+        assert name == "rope"
+
+
+def test_heads_that_are_normed_with_a_weight_and_turned_are_four_launches() -> None:
+    """Queries and keys of a decode step; what is turned is a norm's product with its weight."""
+
+    def turned(
+        q: mx.array, k: mx.array, a: mx.array, b: mx.array, offset: mx.array
+    ) -> tuple[mx.array, mx.array]:
+        def one(x: mx.array, weight: mx.array, heads: int) -> mx.array:
+            rows = mx.fast.rms_norm(x.reshape(1, 1, heads, 32), weight, 1e-6)
+            return mx.fast.rope(
+                rows.transpose(0, 2, 1, 3),
+                32,
+                traditional=False,
+                base=1e6,
+                scale=1.0,
+                offset=offset,
+            )
+
+        return one(q, a, 4), one(k, b, 2)
+
+    weight = mx.ones(32, mx.bfloat16)
+    q, k = mx.zeros((1, 1, 128), mx.bfloat16), mx.zeros((1, 1, 64), mx.bfloat16)
+    graph = canonicalize(capture(turned, q, k, weight, weight * 2, mx.array(5)))
+    assert sorted(fast_parts(graph).values()) == ["rms_norm", "rms_norm", "rope", "rope"]
+    assert fast_traffic(graph).launches == 4

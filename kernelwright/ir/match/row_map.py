@@ -32,6 +32,8 @@ Indices = NDArray[np.int64]
 _MOST_TERMS = 4
 _MOST_FACTORS = 2
 """An element and one of a table; what has more is what is turned, as a whole."""
+_SHOWING = frozenset({"cast", "reshape", "slice", "broadcast"})
+_SIGNS = frozenset({-1.0, 0.0, 1.0})
 LONGEST_ROW = 512
 _WIDEST_MATRIX = 256
 
@@ -45,6 +47,8 @@ class RowMaps:
     names: Source
     _known: Known = field(init=False)
     _read: dict[tuple[ValueId, int], list[Sum]] = field(default_factory=dict)
+    _wholes: set[ValueId] = field(default_factory=set)
+    """Products that stand for themselves."""
 
     def __post_init__(self) -> None:
         self._known = Known(self.graph)
@@ -61,7 +65,7 @@ class RowMaps:
         count = math.prod(shape[len(shape) - axes :])
         if (numbers := self._numbers(value, count)) is not None:
             return [{(): number} if number else {} for number in numbers]
-        node = self.plain.node(value)
+        node = None if value in self._wholes else self.plain.node(value)
         found = None if node is None or count > LONGEST_ROW else self._made(node, shape, axes)
         if found is not None:
             return found
@@ -75,7 +79,10 @@ class RowMaps:
         return len(shape) == 2 and max(shape) <= _WIDEST_MATRIX and self._known.has(matrix)
 
     def _numbers(self, value: ValueId, count: int) -> Sequence[float] | None:
-        """Return the numbers of a row that hangs on no input and is the same everywhere."""
+        """Return the numbers of a row that hangs on no input and is the same everywhere.
+
+        They say which elements a row takes, and their signs; others are a table, however it came.
+        """
         type_ = self.plain.type(value)
         if (held := self.plain.number(value)) is not None:
             return [held] * count
@@ -83,7 +90,9 @@ class RowMaps:
             return None
         if not self._known.has(value):
             return None
-        return [float(number) for number in self._known.value(value).reshape(-1)]
+        numbers = [float(number) for number in self._known.value(value).reshape(-1)]
+        is_table = len(set(numbers)) > 1 and not _SIGNS.issuperset(numbers)
+        return None if is_table else numbers
 
     def _made(self, node: Node, shape: tuple[int, ...], axes: int) -> list[Sum] | None:
         match node.op:
@@ -128,7 +137,22 @@ class RowMaps:
         join = _product if node.op == "multiply" else _total
         sign = -1.0 if node.op == "subtract" else 1.0
         found = [join(left, _scaled(right, sign)) for left, right in pairs]
-        return None if any(not _is_short(terms) for terms in found) else found
+        if all(map(_is_short, found)):
+            return found
+        products = {v for v in map(self._product_below, node.inputs) if v is not None}
+        if node.op != "multiply" or products <= self._wholes:
+            return None
+        # What is multiplied once more is a scaled row, as a norm's by its weight.
+        self._wholes |= products
+        self._read.clear()
+        return self._computed(node, axes)
+
+    def _product_below(self, value: ValueId) -> ValueId | None:
+        """Return the product that a value shows, or shows parts of."""
+        node = self.plain.node(value)
+        while node is not None and node.op in _SHOWING:
+            value, node = node.inputs[0], self.plain.node(node.inputs[0])
+        return value if node is not None and node.op == "multiply" else None
 
     @staticmethod
     def _scales(row: Sequence[Sum]) -> bool:

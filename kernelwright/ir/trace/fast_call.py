@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import permutations, product
 
 import mlx.core as mx
@@ -108,9 +108,14 @@ def _gated_delta_update(places: Sequence[int], extra: Sequence[str], outputs: in
 
 
 def _ropes(graph: Graph) -> Iterator[Call]:
-    """Propose bases, scales and offsets that the constants of a graph may have come from."""
+    """Propose bases, scales and offsets that the constants of a graph may have come from.
+
+    An offset may be an array instead, the one input beside the rows.
+    """
     found = [idiom for idiom in idioms(graph) if idiom.name == "rope"]
-    if len(graph.inputs) != 1 or len(found) != 1 or len(graph.outputs) != 1:
+    is_float = [t.dtype.is_float for t in graph.input_types]
+    others = [place for place, shows in enumerate(is_float) if not shows]
+    if sum(is_float) != 1 or len(others) > 1 or len(found) != 1 or len(graph.outputs) != 1:
         return
     (idiom,) = found
     pairs = graph.types[dict(idiom.operands)["cos"]].shape[-1]
@@ -119,14 +124,18 @@ def _ropes(graph: Graph) -> Iterator[Call]:
     scales = dict.fromkeys([1.0, *(n for n in numbers if n > 0)])
     offsets = dict.fromkeys([0, *(int(n) for n in numbers if n == int(n))])
     traditional = idiom.parameter("layout") != "halves"
-    for base, scale, offset in product(dict.fromkeys(bases), scales, offsets):
-        yield _rope(2 * pairs, traditional=traditional, base=base, scale=scale, offset=offset)
+    for base, scale in product(dict.fromkeys(bases), scales):
+        rope = partial(
+            mx.fast.rope, dims=2 * pairs, traditional=traditional, base=base, scale=scale
+        )
+        if others:
+            yield _turned_from(rope, is_float.index(True), others[0])
+        else:
+            yield from (partial(rope, offset=offset) for offset in offsets)
 
 
-def _rope(dims: int, *, traditional: bool, base: float, scale: float, offset: int) -> Call:
-    return lambda x: mx.fast.rope(
-        x, dims, traditional=traditional, base=base, scale=scale, offset=offset
-    )
+def _turned_from(rope: Call, rows: int, offset: int) -> Call:
+    return lambda *arrays: rope(arrays[rows], offset=arrays[offset])
 
 
 def _rounded(number: float) -> float:

@@ -1,7 +1,7 @@
 """What `mx.compile` fuses, beside what the baseline's cost model says that it fuses."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import mlx.core as mx
@@ -28,13 +28,6 @@ ELEMENTWISE = sorted(
     for name, op in OPS.items()
     if op.kind is Kind.ELEMENTWISE and name not in NOT_FROM_FUNCTIONS
 )
-
-
-@pytest.fixture(autouse=True)
-def compiling() -> Iterator[None]:
-    mx.enable_compile()
-    yield
-    mx.disable_compile()
 
 
 def _letters(name: str) -> str:
