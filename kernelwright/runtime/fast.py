@@ -16,20 +16,23 @@ _APART = frozenset({"rms_norm", "layer_norm", "rope"})
 
 
 def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, RunRegion], str]:
-    """Return MLX's kernels for what no program covers, and the name of what cannot be put back."""
+    """Return MLX's kernels for what no program covers, and the name of what cannot be put back.
+
+    What can be is there all the same, for who times MLX at what is left of its best.
+    """
     found: dict[Region, RunRegion] = {}
+    left = ""
     for idiom in ir.idioms(graph):
         if idiom.name not in _APART or taken.issuperset(idiom.indices):
             continue
         run = _norm(graph, idiom) if idiom.name in NORMS else None
         region = Region(graph, idiom.indices)
-        if run is None or region.outputs != (idiom.output,):
-            return {}, idiom.name
-        if taken.isdisjoint(idiom.indices):
-            found[region] = _reading(region, idiom, run)
+        is_whole = region.outputs == (idiom.output,) and taken.isdisjoint(idiom.indices)
+        if run is None or not is_whole:
+            left = left or idiom.name
         else:
-            return {}, idiom.name
-    return found, ""
+            found[region] = _reading(region, idiom, run)
+    return found, left
 
 
 def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.array] | None:

@@ -40,3 +40,18 @@ def test_norms_of_heads_are_put_back(function: Function, dtype: mx.Dtype) -> Non
         assert not left
     found = stitch(graph, kept)(x, w)[0]
     assert mx.array_equal(found, function(x, w))
+
+
+def test_norms_are_put_back_beside_what_cannot_be() -> None:
+    """MLX at its best is timed with them, though nothing serves a graph with rope in pieces."""
+
+    def turned(x: mx.array, weight: mx.array, offset: mx.array) -> mx.array:
+        rows = mx.fast.rms_norm(x, weight, 1e-6)
+        return mx.fast.rope(rows, 32, traditional=False, base=1e4, scale=1.0, offset=offset)
+
+    arrays = (mx.random.normal((1, 4, 1, 32)), mx.random.normal((32,)), mx.array(3))
+    graph = ir.canonicalize(ir.capture(turned, *arrays))
+    kept, left = put_back(graph, frozenset())
+    assert (len(kept), left) == (1, "rope")
+    (made,) = stitch(graph, kept)(*arrays)
+    assert mx.allclose(made, turned(*arrays), rtol=1e-4, atol=1e-4)

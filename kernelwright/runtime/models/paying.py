@@ -5,7 +5,6 @@ the intervals between calls of one kind are measured while a program generates, 
 not pay are left to MLX.
 """
 
-import statistics
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -240,7 +239,7 @@ class StepTrial:
 
 def typical(taken: Sequence[float]) -> float:
     """Return the lower quartile of times: whatever else runs makes them longer."""
-    return statistics.quantiles(taken, n=4)[0]
+    return sorted(taken)[len(taken) // 4]
 
 
 def is_faster(taken: Sequence[float], other: Sequence[float]) -> bool | None:
