@@ -6,6 +6,7 @@ import mlx.core as mx
 
 from kernelwright import ir
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
+from kernelwright.evaluator.speed.roofline import least_bytes
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.passes.attention_steps import has_attention
 from kernelwright.ir.trace.replay import to_mlx_dtype
@@ -69,8 +70,7 @@ def choose(workload: Workload, device: Device | None) -> tuple[Choice, ...]:
 
 
 def _choice(task: Graph, where: dict[str, None], calls: int, device: Device | None) -> Choice:
-    nbytes = sum(t.nbytes for t in (*task.input_types, *task.output_types))
-    floor_us = _LAUNCH_US + nbytes / _BYTES_PER_US
+    floor_us = _LAUNCH_US + least_bytes(task) / _BYTES_PER_US
     is_measured = device is not None and device.info.measures_time
     taken_us = _measured_us(task) if is_measured else _estimated_us(task)
     return Choice(task, ir.operation(task), tuple(where), calls, taken_us, is_measured, floor_us)

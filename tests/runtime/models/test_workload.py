@@ -18,7 +18,12 @@ from kernelwright.runtime.models.site import site_of
 from kernelwright.runtime.models.speed import measure_speed
 from kernelwright.runtime.models.target import build_model, load_target
 from kernelwright.runtime.models.tree import all_modules
-from kernelwright.runtime.models.workload import Workload, load_workload, record_generation
+from kernelwright.runtime.models.workload import (
+    Part,
+    Workload,
+    load_workload,
+    record_generation,
+)
 from tests.runtime.models.replaying import Replaying
 
 CONFIG: dict[str, object] = {
@@ -198,3 +203,18 @@ def test_example_inputs_are_those_of_a_search(tmp_path: Path, made: str) -> None
     file.write_text(_OWN.replace("{made}", made))
     (found,) = load_target(str(file)).example_inputs or ()
     assert isinstance(found, mx.array)
+
+
+def test_experts_that_are_not_chosen_are_no_part_of_the_floor() -> None:
+    """One of 64 matrices has to be read: what all of them would take refuses no search."""
+
+    def experts(x: mx.array, weights: mx.array, chosen: mx.array) -> mx.array:
+        return mx.gather_mm(x, weights, rhs_indices=chosen)
+
+    arrays = (mx.zeros((1, 1, 256)), mx.zeros((64, 256, 256)), mx.zeros((2,), mx.uint32))
+    graph = ir.canonicalize(ir.capture(experts, *arrays)).to_json()
+    part = Part(call="decode", module="Experts", times=1, graph=graph)
+    (choice,) = choose(Workload(model="experts", calls={"decode": 256}, parts=(part,)), None)
+    matrix_us = 256 * 256 * 4 / 4.3e6
+    assert choice.floor_us == pytest.approx(2.0 + matrix_us, abs=0.01)
+    assert not choice.refused
