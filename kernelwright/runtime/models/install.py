@@ -58,6 +58,8 @@ class Installation:
     _decided: dict[Key, int] = field(default_factory=dict)
     _plans: dict[tuple[object, ...], Plan | None] = field(default_factory=dict)
     _alike: dict[tuple[object, ...], list[tuple[Trace, Plan | None]]] = field(default_factory=dict)
+    _plain: set[Key] = field(default_factory=set)
+    """Kinds of calls of the model in which no part runs kernels."""
     _serves: bool = False
     """Whether any call runs kernels."""
     _sizes: Counter[Key] = field(default_factory=Counter)
@@ -110,11 +112,17 @@ class Installation:
     ) -> object:
         """Answer a call of the model; one of a new kind is looked at part by part."""
         was_inside = getattr(self._thread, "is_inside", False)
+        was_plain = self.is_plain()
         self._thread.is_inside = True
         try:
             return self._enter(module, args, kwargs)
         finally:
             self._thread.is_inside = was_inside
+            self._thread.is_plain = was_plain
+
+    def is_plain(self) -> bool:
+        """Say whether this thread is in a call of a kind in which no kernels run."""
+        return getattr(self._thread, "is_plain", False)
 
     def is_current(self) -> bool:
         """Say whether routes may answer: the model asked, or nothing changed since it did."""
@@ -136,6 +144,7 @@ class Installation:
         if is_current and (not self._serves or self._holds()):
             if self._trials:
                 self._time(key)
+            self._thread.is_plain = key in self._plain
             return self._call(module, args, kwargs)
         if self._seen is not None or not self._lock.acquire(blocking=False):
             # Another thread is looking; this call is MLX's.
@@ -239,13 +248,16 @@ class Installation:
             activate(found, is_active=found is self.model or routes)
         if len(self._decided) > _MOST_KEYS:
             self._decided.clear()
+            self._plain.clear()
         self._decided[key] = self.epoch
+        (self._plain.discard if chosen else self._plain.add)(key)
         return made
 
     def _forget(self) -> None:
         self._plans.clear()
         self._alike.clear()
         self._decided.clear()
+        self._plain.clear()
         self._sizes.clear()
         self._met_once.clear()
         self._serves = False

@@ -44,6 +44,9 @@ class Owner(Protocol):
     def is_current(self) -> bool:
         """Say whether what routes were made for is what it was."""
 
+    def is_plain(self) -> bool:
+        """Say whether this thread is in a call of the model in which no part runs kernels."""
+
     def is_looking(self) -> bool:
         """Say whether this thread is looking at a call of the model."""
 
@@ -273,6 +276,8 @@ def answer(
     kwargs: Mapping[str, object],
 ) -> object:
     """Answer a call by its route, or by the module itself."""
+    if site.owner.is_plain():
+        return _installed_method(module, method)(module, *args, **kwargs)
     run = site.find(method, args, kwargs)
     if run is not None and site.owner.is_current():
         try:

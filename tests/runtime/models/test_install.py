@@ -5,6 +5,7 @@ import importlib
 import pickle
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.runtime.models import install as installing
 from kernelwright.runtime.models.install import optimize_model, restore_model
 from kernelwright.runtime.models.recorded import Results, Trace
-from kernelwright.runtime.models.site import site_of
+from kernelwright.runtime.models.site import Site, site_of
 from kernelwright.runtime.models.trace import trace_call
 from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import all_modules
@@ -397,3 +398,43 @@ def test_a_fault_of_ours_leaves_a_module_to_mlx_and_is_named(
     assert (
         "TransformerBlock is left to MLX by a fault of Kernelwright's (IndexError: tuple" in words
     )
+
+
+class _OnlyTokens(Replaying):
+    """Has kernels for single tokens alone."""
+
+    def serve(self, graph: Graph) -> Service:
+        found = super().serve(graph)
+        is_prompt = any(len(PROMPT) in t.shape for t in graph.input_types)
+        return replace(found, programs={}, kept={}, reason="a prompt") if is_prompt else found
+
+
+def test_calls_of_a_kind_without_kernels_look_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, asked = build(), []
+    expected = model(PROMPT[None])
+    server = _OnlyTokens()
+    optimize_model(model, server)
+    token = PROMPT[None, :1]
+    for _ in range(3):
+        assert mx.array_equal(model(PROMPT[None]), expected)
+        model(token)
+    assert server.runs
+    find = Site.find
+
+    def noted(
+        self: Site, method: str, args: tuple[object, ...], given: dict[str, object]
+    ) -> object:
+        asked.append(method)
+        return find(self, method, args, given)
+
+    monkeypatch.setattr(Site, "find", noted)
+    assert mx.array_equal(model(PROMPT[None]), expected)
+    assert not asked
+    before = server.runs
+    model(token)
+    assert asked
+    assert server.runs > before
+    # Another layer is another model: it is looked at again.
+    model.model.layers[0].mlp = model.model.layers[1].mlp
+    model(PROMPT[None])
+    assert asked
