@@ -165,11 +165,23 @@ def test_a_chip_changes_whose_time_every_page_predicts(searched: Searched, chip:
             _run("show", id_, "--json", "--chip", chip, *store)
         )
         assert shown.gain == gain
-    again = _run(
-        "search", searched.file, "--candidates", "2", "-q", "--json", "--chip", chip, *store
-    )
-    report = SearchReport.model_validate_json(again)
-    assert {t.champion_id: t.gain for t in report.tasks} == best
+
+
+def test_a_search_for_a_chip_predicts_its_times(searched: Searched, tmp_path: Path) -> None:
+    """The simulator tries its schedules: what leads may be another kernel, of another device."""
+    other = str(tmp_path / "h200.db")
+    _run("store", "backup", other, "--store", searched.store)
+    for chip, device in (("h200", " for h200"), ("m4-pro", "")):
+        again = _run(
+            *("search", searched.file, "--candidates", "2", "-q", "--json", "--chip", chip),
+            *("--store", other),
+        )
+        report = SearchReport.model_validate_json(again)
+        assert report.device.chip.endswith(device)
+        found = {t.champion_id: t.gain for t in report.tasks}
+        assert {gain.chip for gain in found.values() if gain} == {chip}
+        champions = _champions(_run("best", "--json", "--chip", chip, "--store", other))
+        assert found.items() <= {c.candidate_id: c.gain for c in champions}.items()
 
 
 def test_an_unknown_chip_is_one_sentence() -> None:
