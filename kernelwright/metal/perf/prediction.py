@@ -173,7 +173,8 @@ def estimate_instructions(counters: Counters, profile: ChipProfile) -> float:
 def _wait_us(counters: Counters, profile: ChipProfile, place: Residency) -> float:
     """Return how long a simdgroup of a kernel waits in its life, whatever others do."""
     rates = profile.core
-    simdgroups = max(counters.threads / SIMD_WIDTH, 1)
+    # Of a threadgroup that fills none every simdgroup waits all the same, beside the others.
+    simdgroups = max(counters.threadgroups, 1) * place.simdgroups
     rounds = max(_rounds(counters) / simdgroups, 1.0)
     barriers = counters.barriers / max(counters.threadgroups, 1)
     cycles = barriers * (rates.barrier_cycles + rates.arrival_cycles * place.simdgroups)

@@ -255,3 +255,18 @@ def test_tensor_operations_are_fast_where_a_chip_has_accelerators(chip: str, fas
     tensors = _predict(chip, megabytes=1, matrix_operations=products, tensor_operations=products)
 
     assert usual.bounds_us["compute"] / tensors.bounds_us["compute"] == pytest.approx(faster)
+
+
+def test_partial_threadgroups_wait_side_by_side() -> None:
+    """Sixteen threads in one group or in sixteen: every simdgroup reads in the same few rounds."""
+
+    def waits_us(groups: int) -> float:
+        base = {"kernel": "k", "threads": 16, "threadgroups": groups}
+        buffer = BufferTraffic(
+            name="x", bytes_read=512, unique_bytes_read=512, read_rounds=3 * groups
+        )
+        return predict(
+            Counters.model_validate({**base, "buffers": [buffer]}), find_profile("m4-pro")
+        ).bounds_us["latency"]
+
+    assert waits_us(16) == pytest.approx(waits_us(1), rel=0.15)
