@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from typing import cast
 
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.graph.nest import Nest, Output, Setting, Tree, View, leaves, moved
+from kernelwright.ir.graph.nest import Given, Leaf, Nest, Output, Setting, Tree, View, leaves, moved
 from kernelwright.ir.naming.role import names_of
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.passes.standard import standardize
@@ -82,24 +82,29 @@ class Region:
     def _results(self) -> Tree:
         """Return what the function makes of its outputs; of some of them, those it returns first.
 
+        What the function returns of its inputs as they are, or as views show them, goes with them.
         One result that the function returns as it is needs no word.
         """
         returned = self.graph.outputs
         every = tuple(map(Output, range(len(returned))))
         whole = self.graph.results or (every[0] if len(every) == 1 else Nest("tuple", every))
-        own = {value: place for place, value in enumerate(self.outputs)}
-        shown = {i: leaf for i, v in enumerate(returned) if (leaf := self._shown(v, own))}
-        found = {leaf.place for leaf in leaves(whole)}
-        if found <= shown.keys() and {shown[i].place for i in found} == set(own.values()):
+        own: dict[ValueId, Leaf] = {v: Output(place) for place, v in enumerate(self.outputs)}
+        passed = {v: Given(i) for i, v in enumerate(self.inputs) if v in self.graph.inputs}
+        known = {**passed, **own}
+        shown = {i: leaf for i, v in enumerate(returned) if (leaf := self._shown(v, known))}
+        given = tuple(leaf.place for leaf in leaves(whole))
+        first = [leaf.place for leaf in shown.values() if isinstance(leaf, Output)]
+        if shown.keys() >= {*given} and len({*first}) == len(own):
             result = moved(whole, shown)
             return None if result == Output(0) else result
-        order = dict.fromkeys((*(leaf.place for leaf in shown.values()), *own.values()))
-        return Nest("part", tuple(map(Output, order))) if len(own) > 1 else None
+        order = dict.fromkeys((*first, *range(len(own))))
+        absent = (i for i, place in enumerate(given) if not isinstance(shown.get(place), Output))
+        return Nest("part", tuple(map(Output, order)), tuple(absent))
 
-    def _shown(self, value: ValueId, own: Mapping[ValueId, int]) -> Output | None:
-        """Return which output a value of the graph is, or shows; None of any other value."""
+    def _shown(self, value: ValueId, known: Mapping[ValueId, Leaf]) -> Leaf | None:
+        """Return which known value a value of the graph is, or shows; None of any other value."""
         views: list[View] = []
-        while value not in own:
+        while value not in known:
             producer = self.graph.producer_of.get(value)
             node = None if producer is None else self.graph.nodes[producer]
             if node is None or not _is_plain_view(node):
@@ -107,7 +112,7 @@ class Region:
             settings = cast("tuple[tuple[str, Setting], ...]", node.attributes)
             views.append(View(node.op, settings, self.graph.types[value].shape))
             (value,) = node.inputs
-        return Output(own[value], tuple(reversed(views)))
+        return replace(known[value], views=tuple(reversed(views)))
 
     def bare(self) -> Graph:
         """Return the region as a graph of its own without names, which is quicker."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import field_validator
 
 from kernelwright.errors import InputError, KernelwrightError
-from kernelwright.ir.graph.nest import Nest, leaves
+from kernelwright.ir.graph.nest import Given, Nest, leaves, made, missing
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export import (
     FORMATS,
@@ -235,26 +235,33 @@ def _on_results(detail: CandidateDetail, format_name: FormatName) -> str:
     is_part = isinstance(results, Nest) and results.kind == "part"
     if results is not None and not is_part:
         return "" if format_name in _PYTHON else _on_shapes(detail)
+    kernel, advice = (
+        f"The kernel {detail.candidate.id[:8]}",
+        ("export FILE.py:function in place of an id for what the function returns."),
+    )
+    absent = missing(results)
     if len(types) == 1:
-        return ""
-    ordered = [types[leaf.place] for leaf in leaves(results)] or types
+        return f"{kernel} does not return {absent}; {advice}" if absent else ""
+    ordered = [types[leaf.place] for leaf in made(results)] or types
     listed = ", ".join(map(str, ordered))
     order = "those of its function first" if is_part else "in an order of its own"
-    return (
-        f"The kernel {detail.candidate.id[:8]} returns {len(types)} results, {order}: {listed}; "
-        "export FILE.py:function in place of an id for what the function returns."
-    )
+    without = f", and not {absent}" if absent else ""
+    return f"{kernel} returns {len(types)} results, {order}: {listed}{without}; {advice}"
 
 
 def _on_shapes(detail: CandidateDetail) -> str:
-    """Say that a kernel alone gives arrays, which its function shows in other shapes, or nests."""
-    found = [t for leaf in leaves(detail.graph.results) if (t := leaf.views)]
-    if not found:
+    """Say what a kernel alone leaves to its caller: other shapes, and inputs as they are."""
+    results = detail.graph.results
+    found = [leaf.views[-1].shape for leaf in made(results) if leaf.views]
+    shapes = ", ".join(str(list(shape)) for shape in found)
+    kernel = f"results of the kernel {detail.candidate.id[:8]} in other shapes, {shapes}"
+    has_given = any(isinstance(leaf, Given) for leaf in leaves(results))
+    left = [*([kernel] if found else []), *(["inputs, or views of them"] if has_given else [])]
+    if not left:
         return ""
     return (
-        f"{detail.candidate.task.name} returns results of the kernel {detail.candidate.id[:8]} in "
-        f"other shapes, {', '.join(str(list(views[-1].shape)) for views in found)}, which this "
-        "format leaves to you; VERIFICATION.md says what the kernel gives."
+        f"{detail.candidate.task.name} returns {', and '.join(left)}, which this format leaves to "
+        "you; VERIFICATION.md says what the kernel gives."
     )
 
 

@@ -424,8 +424,12 @@ def _flat(tree: object) -> list[tuple[str, object]]:
     return cast("list[tuple[str, object]]", tree_flatten(tree))
 
 
+def _with_views(x: mx.array) -> dict[str, object]:
+    return {"last": x[:, -1], "mean": [mx.mean(mx.square(x), axis=-1), x], "turned": x.T}
+
+
 @pytest.mark.parametrize("format_name", ["module", "package"])
-@pytest.mark.parametrize("function", [_swapped, _moments, _nested, _lone])
+@pytest.mark.parametrize("function", [_swapped, _moments, _nested, _lone, _with_views])
 def test_a_kernel_by_its_id_returns_what_its_function_does(
     exported_by_id: _ById,
     tmp_path: Path,
@@ -461,8 +465,47 @@ def test_the_launch_of_a_kernel_by_its_id_ends_in_its_functions_results(
     assert '"rest": [a_out0, None, 3]' in launch.replace("'", '"')
 
 
-def test_the_tests_of_a_kernel_by_its_id_pass(exported_by_id: _ById, tmp_path: Path) -> None:
-    exported_by_id(_nested)
+def test_the_launch_of_a_kernel_by_its_id_returns_views_of_inputs(
+    exported_by_id: _ById, tmp_path: Path
+) -> None:
+    exported_by_id(_with_views)
+    text = (tmp_path / "out" / "taken.py").read_text()
+    launch = text.partition("def taken(")[2].partition("\ndef ")[0]
+    assert ", x]" in launch
+    assert "x.T" in launch or "mx.transpose(x" in launch
+    proof = (tmp_path / "out" / "VERIFICATION.md").read_text()
+    assert "its function returns inputs, or views of them, too: `f32[8]`, `f32[8,64]`" in proof
+
+
+def test_a_format_without_python_says_that_it_leaves_views_of_inputs(
+    exported_by_id: _ById,
+) -> None:
+    (remark,) = exported_by_id(_with_views, "cpp").remarks
+    assert "in other shapes, [8], and inputs, or views of them, which this format leaves" in remark
+
+
+@pytest.mark.parametrize("format_name", ["module", "package"])
+def test_a_kernel_by_its_id_says_which_results_of_its_function_it_lacks(
+    exported_by_id: _ById, tmp_path: Path, format_name: KernelFormatName
+) -> None:
+    def part(x: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+        spread = mx.mean(mx.square(x), axis=-1, keepdims=True)
+        return mx.sort(x, axis=0), spread, x.T
+
+    written = exported_by_id(part, format_name)
+    lacks = "arrays 1 and 3 of what its function returns"
+    (remark,) = written.remarks
+    assert f"does not return {lacks}" in remark
+    assert f"does not give {lacks}" in (tmp_path / "out" / "VERIFICATION.md").read_text()
+    module = "taken.py" if format_name == "module" else "taken/kernel_1.py"
+    assert f"It does not return {lacks}." in (tmp_path / "out" / module).read_text()
+
+
+@pytest.mark.parametrize("function", [_nested, _with_views])
+def test_the_tests_of_a_kernel_by_its_id_pass(
+    exported_by_id: _ById, tmp_path: Path, function: Callable[[mx.array], object]
+) -> None:
+    exported_by_id(function)
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_taken.py"],
         cwd=tmp_path / "out",

@@ -1,7 +1,7 @@
 """How a function hands its results back: a nest of tuples, lists and dicts over them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Literal
 
 from kernelwright.errors import InputError
@@ -33,11 +33,23 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A leaf that nothing has to make: one of a graph's inputs, by its place, as views show it."""
+
+    place: int
+    views: tuple[View, ...] = ()
+
+
+Leaf = Output | Given
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
     """A tuple, a list or a dict of leaves, plain values and others of its kind.
 
     A `part` is a tuple of what a region makes, which is not all that its function returns: what
-    that returns first, in its order, then what the rest of it reads.
+    that returns first, in its order, then what the rest of it reads. Its keys are the places of
+    the arrays that are missing, among those that the function returns. One array is no tuple.
     """
 
     kind: Kind
@@ -45,7 +57,7 @@ class Nest:
     keys: tuple[str | int, ...] = ()
 
 
-Tree = Nest | Output | Plain
+Tree = Nest | Leaf | Plain
 
 
 def nest_of(result: object, is_array: Callable[[object], bool]) -> Tree:
@@ -85,21 +97,42 @@ def _key(key: object) -> str | int:
     raise TypeError
 
 
-def leaves(tree: Tree) -> tuple[Output, ...]:
+def leaves(tree: Tree) -> tuple[Leaf, ...]:
     """Return the leaves in their order."""
-    if isinstance(tree, Output):
+    if isinstance(tree, Leaf):
         return (tree,)
     items = tree.items if isinstance(tree, Nest) else ()
     return tuple(leaf for item in items for leaf in leaves(item))
 
 
-def moved(tree: Tree, place: Mapping[int, Output]) -> Tree:
-    """Return the nest with other leaves for the outputs at its places, shown as before."""
+def made(tree: Tree) -> tuple[Output, ...]:
+    """Return the leaves that are a graph's outputs, in their order."""
+    return tuple(leaf for leaf in leaves(tree) if isinstance(leaf, Output))
+
+
+def missing(tree: Tree) -> str:
+    """Say which arrays its function returns beside a part; nothing where the nest is whole."""
+    if not isinstance(tree, Nest) or tree.kind != "part" or not tree.keys:
+        return ""
+    places = [str(int(place) + 1) for place in tree.keys]
+    one = len(places) == 1
+    listed = places[0] if one else f"{', '.join(places[:-1])} and {places[-1]}"
+    return f"array{'' if one else 's'} {listed} of what its function returns"
+
+
+def moved(tree: Tree, outputs: Mapping[int, Leaf], inputs: Mapping[int, int] | None = None) -> Tree:
+    """Return the nest with other leaves for the outputs at its places, shown as before.
+
+    Inputs go to other places where `inputs` names them.
+    """
+    if isinstance(tree, Given):
+        return replace(tree, place=(inputs or {}).get(tree.place, tree.place))
     if isinstance(tree, Output):
-        found = place[tree.place]
-        return Output(found.place, (*found.views, *tree.views))
+        found = outputs[tree.place]
+        return replace(found, views=(*found.views, *tree.views))
     if isinstance(tree, Nest):
-        return Nest(tree.kind, tuple(moved(item, place) for item in tree.items), tree.keys)
+        items = tuple(moved(item, outputs, inputs) for item in tree.items)
+        return replace(tree, items=items)
     return tree
 
 
@@ -108,7 +141,7 @@ def numbered(tree: Tree) -> Tree:
     turn = iter(range(len(leaves(tree))))
 
     def visit(node: Tree) -> Tree:
-        if isinstance(node, Output):
+        if isinstance(node, Leaf):
             return Output(next(turn))
         return (
             Nest(node.kind, tuple(map(visit, node.items)), node.keys)
@@ -120,15 +153,23 @@ def numbered(tree: Tree) -> Tree:
 
 
 def flat(tree: Tree) -> Tree:
-    """Return the leaves alone: one array, or a tuple of them."""
+    """Return the leaves alone: one array, or a tuple of them; a part is flat."""
+    if isinstance(tree, Nest) and tree.kind == "part":
+        return tree
     found = leaves(tree)
     return found[0] if len(found) == 1 else Nest("tuple", found)
 
 
 def source(tree: Tree, results: Sequence[str]) -> str:
-    """Print the nest as Python, each leaf as the expression of its output."""
+    """Print the nest as Python, each leaf as the expression of its output.
+
+    Raises:
+        TypeError: an input is among the leaves; `numbered` makes results of all.
+    """
     if isinstance(tree, Output):
         return results[tree.place]
+    if isinstance(tree, Given):
+        raise TypeError(f"expected results alone, found input {tree.place}")
     if not isinstance(tree, Nest):
         return repr(tree)
     items = [source(item, results) for item in tree.items]
@@ -137,14 +178,16 @@ def source(tree: Tree, results: Sequence[str]) -> str:
     listed = ", ".join(items)
     if tree.kind == "list":
         return f"[{listed}]"
+    if tree.kind == "part" and len(items) == 1:
+        return listed
     return f"({listed},)" if len(items) == 1 else f"({listed})"
 
 
 def to_data(tree: Tree) -> object:
     """Return the nest as values that JSON has."""
-    if isinstance(tree, Output):
+    if isinstance(tree, Leaf):
         views = [[view.op, dict(view.attributes), view.shape] for view in tree.views]
-        return {"output": tree.place, "views": views}
+        return {"input" if isinstance(tree, Given) else "output": tree.place, "views": views}
     if isinstance(tree, Nest):
         return [tree.kind, [to_data(item) for item in tree.items], list(tree.keys)]
     return tree
@@ -158,13 +201,19 @@ def from_data(data: object) -> Tree:
     """
     match data:
         case {"output": int(place), "views": list(views)}:
-            shown = (View(op, tuple(_settings(found)), tuple(s)) for op, found, s in views)
-            return Output(place, tuple(shown))
+            return Output(place, tuple(_views(views)))
+        case {"input": int(place), "views": list(views)}:
+            return Given(place, tuple(_views(views)))
         case [str(kind), list(items), list(keys)] if kind in _KINDS:
             return Nest(_KINDS[kind], tuple(map(from_data, items)), tuple(keys))
         case None | bool() | int() | float() | str():
             return data
     raise InputError(f"expected a nest of outputs, found {data!r}.")
+
+
+def _views(data: list[tuple[str, Mapping[str, object], list[int]]]) -> Iterator[View]:
+    for op, found, shape in data:
+        yield View(op, tuple(_settings(found)), tuple(shape))
 
 
 def _settings(attributes: Mapping[str, object]) -> Iterator[tuple[str, Setting]]:

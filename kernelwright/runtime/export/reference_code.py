@@ -71,7 +71,8 @@ def as_returned(graph: Graph) -> Graph:
         return graph
     types, nodes, outputs = list(graph.types), list(graph.nodes), []
     for leaf in nest.leaves(graph.results):
-        value = graph.outputs[leaf.place]
+        values = graph.inputs if isinstance(leaf, nest.Given) else graph.outputs
+        value = values[leaf.place]
         for view in leaf.views:
             nodes.append(Node(view.op, (value,), (len(types),), view.attributes))
             types.append(TensorType(view.shape, types[value].dtype))

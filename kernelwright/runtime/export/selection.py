@@ -10,7 +10,7 @@ from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.gain import gain_of
 from kernelwright.evaluator.static.vocabulary import UNPRINTABLE
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.graph.nest import Output, leaves, moved
+from kernelwright.ir.graph.nest import Output, made, moved
 from kernelwright.metal.kernel import Program
 from kernelwright.store import CandidateDetail
 
@@ -121,7 +121,11 @@ def _as_called(detail: CandidateDetail) -> CandidateDetail:
         names=tuple(graph.input_names()[i] for i in taken),
         turns=(),
         outputs=tuple(graph.outputs[i] for i in given),
-        results=moved(graph.results, {place: Output(turn) for turn, place in enumerate(given)}),
+        results=moved(
+            graph.results,
+            {place: Output(turn) for turn, place in enumerate(given)},
+            {place: turn for turn, place in enumerate(taken)},
+        ),
     )
     if named == graph:
         return detail
@@ -135,7 +139,7 @@ def _as_called(detail: CandidateDetail) -> CandidateDetail:
 
 def _as_returned(graph: Graph) -> tuple[int, ...]:
     """Return the positions of the outputs in the order in which a caller gets them."""
-    returned = (leaf.place for leaf in leaves(graph.results))
+    returned = (leaf.place for leaf in made(graph.results))
     return tuple(dict.fromkeys((*returned, *range(len(graph.outputs)))))
 
 

@@ -2,7 +2,9 @@
 
 from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
 from kernelwright.evaluator.gain import gain_of
+from kernelwright.ir.graph.nest import Given, leaves, missing
 from kernelwright.printable import printable
+from kernelwright.runtime.export.reference_code import as_returned
 from kernelwright.runtime.export.selection import Selection
 from kernelwright.store import CandidateDetail
 
@@ -43,12 +45,24 @@ def _identity(detail: CandidateDetail) -> str:
     )
     gives = ", ".join(f"`{type_}`" for type_ in detail.graph.output_types)
     return (
-        f"{takes}\n- gives {gives}\n\n"
+        f"{takes}\n- gives {gives}\n{_beside(detail)}\n"
         f"Task `{detail.candidate.task.id}`  \n"
         f"Program `{detail.candidate.program_id}`  \n"
         f"Candidate `{detail.candidate.id}`, by {detail.candidate.author}: "
         f"{printable(detail.candidate.idea)}\n"
     )
+
+
+def _beside(detail: CandidateDetail) -> str:
+    """Say what its function returns that no kernel of these makes."""
+    results = detail.graph.results
+    if absent := missing(results):
+        return f"- does not give {absent}\n"
+    graph = as_returned(detail.graph)
+    # One result that is returned as it is has no leaf.
+    ends = zip(leaves(results), graph.output_types, strict=False)
+    shown = ", ".join(f"`{type_}`" for leaf, type_ in ends if isinstance(leaf, Given))
+    return f"- its function returns inputs, or views of them, too: {shown}\n" if shown else ""
 
 
 def _speedup(detail: CandidateDetail) -> str:

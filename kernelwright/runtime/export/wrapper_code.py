@@ -5,9 +5,11 @@ import textwrap
 from collections.abc import Sequence
 
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.graph.nest import missing
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
 from kernelwright.runtime.export.literal_code import dtype_source
 from kernelwright.runtime.export.reference_code import (
+    as_returned,
     function_source,
     parameter_names,
     returning_lines,
@@ -64,7 +66,9 @@ def launch_source(program: Program, name: str, summary: str, place: str) -> str:
 def _docstring(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
     signature = f"{name}({', '.join(parameter_names(detail.graph))})"
     takes = ", ".join(map(str, detail.graph.input_types))
-    gives = ", ".join(map(str, detail.graph.output_types))
+    gives = ", ".join(map(str, as_returned(detail.graph).output_types))
+    absent = missing(detail.graph.results)
+    part = f"\n\nIt does not return {absent}." if absent else ""
     warning = "" if is_verified else "\n\nNOT VERIFIED: no evaluation found this kernel correct."
     text = (
         f"{signature} as one Metal kernel."
@@ -73,7 +77,7 @@ def _docstring(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
     )
     body = textwrap.fill(f"{takes} -> {gives}", 96)
     return (
-        f'"""{text}\n\n{body}\n\n'
+        f'"""{text}\n\n{body}{part}\n\n'
         "Found by Kernelwright; VERIFICATION.md says what was checked. Everything that the kernel\n"
         f'does not serve goes to `reference`, which is plain MLX.{warning}\n"""\n\n'
     )
