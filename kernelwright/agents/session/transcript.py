@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, takewhile
 
 from pydantic import Field
 
@@ -102,7 +103,12 @@ def _transcript(number: int, calls: list[RecordedCall], ending: Ending | None) -
             if name != "is_estimate"
         }
     )
-    turns = turns_of(calls, purpose)
+    said = [tuple(_said(recorded, is_last=recorded is calls[-1])) for recorded in calls]
+    starts = [0, *accumulate(map(len, said))]
+    turns = tuple(chain(*said))
+    if number:
+        starts = [len(recorded.call.prompt.turns) for recorded in calls]
+        turns = turns_of(calls, purpose)
     if ending is not None and not ending.is_final and len(turns) > ending.turns:
         # It went on after all, and was cut off later.
         ending = None
@@ -119,7 +125,7 @@ def _transcript(number: int, calls: list[RecordedCall], ending: Ending | None) -
         usage=total,
         known=sum((recorded.cost for recorded in calls if recorded.bill_is_known), Cost()),
         cost=sum((recorded.cost for recorded in calls), Cost()),
-        handovers=tuple(_handovers(calls)),
+        handovers=tuple(_handovers(calls, starts)),
         lost=Counter(fault.partition(":")[0] for fault in map(_fault, calls) if fault),
         ended=ending.reason if ending is not None else unanswered,
     )
@@ -129,11 +135,22 @@ def _fault(recorded: RecordedCall) -> str:
     return recorded.outcome.fault if recorded.outcome is not None else ""
 
 
-def _handovers(calls: Sequence[RecordedCall]) -> Iterator[Handover]:
+def _said(recorded: RecordedCall, *, is_last: bool) -> Iterator[Turn]:
+    """Yield what one call of a question added: a reply, behind what led to it.
+
+    The next call may begin anew, without the replies that were of no use.
+    """
+    if recorded.has_reply or is_last:
+        told = reversed(recorded.call.prompt.turns)
+        yield from reversed([*takewhile(lambda turn: turn.speaker == "user", told)])
+    if recorded.has_reply:
+        yield recorded.reply.turn
+
+
+def _handovers(calls: Sequence[RecordedCall], starts: Sequence[int]) -> Iterator[Handover]:
     model = ""
-    for recorded in calls:
+    for recorded, turn in zip(calls, starts, strict=False):
         if recorded.has_reply and recorded.call.stands_in and recorded.call.model != model:
-            turn = len(recorded.call.prompt.turns)
             yield Handover(turn=turn, model=recorded.call.model, reason=recorded.call.stands_in)
         model = recorded.call.model if recorded.has_reply else model
 

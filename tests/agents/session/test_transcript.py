@@ -120,6 +120,35 @@ def test_a_question_is_shown_with_who_answered_it_instead() -> None:
     assert '  → answer {"line": "waves", "times": 3}' in lines
 
 
+@pytest.mark.parametrize(
+    ("useless", "answer"),
+    [
+        (Said('{"line": "wav', stop="truncated"), "The reply was cut off"),
+        (Said("A plan comes later."), "That reply cannot be used"),
+    ],
+)
+def test_a_question_is_shown_with_replies_that_a_later_request_leaves_out(
+    useless: Said, answer: str
+) -> None:
+    verse = Said('{"line": "waves", "times": 3}')
+    said = iter([useless, verse, verse])
+    question = Purpose(role="planner", task="graph")
+    with LoopbackServer(lambda _: next(said)) as server:
+        partner = Partner(server, "anthropic")
+        with AsyncBridge(partner.open()) as bridge:
+            bridge.ask(prompt("One."), Verse, question)
+            again = prompt("One.").answered(verse.text, "Another one.")
+            bridge.ask(again, Verse, question)
+    (held,) = transcripts(partner.ledger.calls())
+    said_by = [(turn.speaker, turn.text) for turn in held.turns]
+    assert [speaker for speaker, _ in said_by] == ["assistant", "user"] * 2 + ["assistant"]
+    assert said_by[1][1].startswith(answer)
+    assert said_by[3][1] == "Another one."
+    shown = "\n".join(transcript_lines(held))
+    assert useless.text in shown
+    assert answer in shown
+
+
 def test_calls_without_a_reply_are_counted_by_cause() -> None:
     said = iter([Said("", style="text"), Said("", style="text"), DONE])
     with LoopbackServer(lambda _: next(said)) as server:
