@@ -9,6 +9,7 @@ from kernelwright.callable_room import make_callable
 from kernelwright.lazy_import import offer_lazily
 
 if TYPE_CHECKING:
+    from kernelwright.plan.baseline import Baselines, baselines, best_baseline
     from kernelwright.plan.cost import Cost, Profile, best_traffic, cost, mlx_kernels
     from kernelwright.plan.legality import Verdict, legality
     from kernelwright.plan.own_copies import with_own_copies
@@ -26,10 +27,13 @@ else:
 
 
 __all__ = [
+    "Baselines",
     "Cost",
     "Profile",
     "Traffic",
     "Verdict",
+    "baselines",
+    "best_baseline",
     "best_traffic",
     "compiled_traffic",
     "cost",

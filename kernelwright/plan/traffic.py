@@ -10,7 +10,7 @@ from kernelwright.ir.ops import Call, Domain, Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.plan.mlx.attention import has_mlx_kernel
 from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
-from kernelwright.plan.mlx.fusion import launches, launches_apart, step_groups
+from kernelwright.plan.mlx.fusion import launches, launches_apart, step_groups, with_repeats
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 from kernelwright.plan.mlx.step import mlx_steps
 
@@ -152,7 +152,7 @@ def _total(
 ) -> Traffic:
     """Add up what groups move, a launch each; other than our kernels, MLX's take some ops apart."""
     total = Traffic()
-    for group in groups:
+    for group in groups if are_kernels else with_repeats(graph, groups):
         members = set(group)
         read = _bytes_read(graph, members)
         written = sum(graph.types[v].nbytes for v in _results(graph, members))

@@ -9,6 +9,8 @@ from kernelwright.ir import canonicalize, capture
 from kernelwright.plan import (
     Profile,
     Traffic,
+    baselines,
+    best_baseline,
     compiled_traffic,
     cost,
     eager_traffic,
@@ -17,6 +19,7 @@ from kernelwright.plan import (
     planned_traffic,
 )
 from kernelwright.plan.cost import best_traffic
+from kernelwright.plan.mlx.fusion import compile_launches
 from kernelwright.plan.traffic import fast_parts
 
 ROWS, COLUMNS = 64, 256
@@ -221,3 +224,44 @@ def test_heads_that_are_normed_with_a_weight_and_turned_are_four_launches() -> N
     graph = canonicalize(capture(turned, q, k, weight, weight * 2, mx.array(5)))
     assert sorted(fast_parts(graph).values()) == ["rms_norm", "rms_norm", "rope", "rope"]
     assert fast_traffic(graph).launches == 4
+
+
+def _margin(x: mx.array) -> mx.array:
+    ordered = mx.sort(mx.softmax(x, axis=-1), axis=-1)
+    return ordered[:, -1] - ordered[:, -2]
+
+
+def _with_places(x: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+    places = mx.argpartition(x, kth=-4, axis=-1)
+    return places[:, -1:], places[:, -2:-1], mx.sort(x, axis=-1)[:, :2]
+
+
+@pytest.mark.parametrize(("function", "launches"), [(_margin, 3), (_with_places, 2)])
+def test_ranks_of_one_sorted_array_are_one_sort_to_mlx(
+    function: Callable[[mx.array], mx.array], launches: int
+) -> None:
+    graph = canonicalize(capture(function, X))
+    for count in baselines(graph).ways:
+        assert count.launches == launches
+        assert count.bytes_written >= (launches - 1) * MATRIX
+    assert sum(compile_launches(graph).values()) == launches
+
+
+def _scaled(x: mx.array) -> tuple[mx.array, mx.array]:
+    spread = mx.sqrt(mx.sum(x * 3, axis=-1) + 1)
+    return mx.max(x, axis=-1) / spread, spread
+
+
+def test_mlx_runs_a_function_as_it_is_written_where_that_is_cheaper() -> None:
+    graph = canonicalize(capture(_scaled, X))
+    found = baselines(graph)
+    assert found.eager == eager_traffic(graph)
+    assert found.eager.launches == 6
+    assert found.compiled == compiled_traffic(graph)
+    assert found.fast == fast_traffic(graph)
+
+
+def test_mlx_runs_the_standard_form_where_that_is_cheaper() -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x * 1.0, axis=-1), X))
+    assert eager_traffic(graph).launches == 2
+    assert baselines(graph).eager.launches == best_baseline(graph).launches == 1

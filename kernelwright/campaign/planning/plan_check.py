@@ -2,15 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from kernelwright.ir import Graph, Region, idioms, standardize
+from kernelwright.ir import Graph, Region, idioms
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.plan import (
-    best_traffic,
-    compiled_traffic,
-    eager_traffic,
-    fast_traffic,
-    planned_traffic,
-)
+from kernelwright.plan import baselines, best_traffic, planned_traffic
 from kernelwright.plan.cost import DEFAULT_PROFILE, time_us
 from kernelwright.plan.mlx.fusion import compile_groups
 from kernelwright.plan.traffic import IN_MLX_FAST
@@ -67,10 +61,8 @@ def _cuts(region: Region, groups: Sequence[set[int]]) -> bool:
 
 
 def _best_of_mlx_us(graph: Graph) -> float:
-    """Return what MLX takes at its best, for the standard form that it is compared in."""
-    standard = standardize(graph)
-    ways = (eager_traffic(standard), compiled_traffic(standard), fast_traffic(standard))
-    return min(time_us(way, DEFAULT_PROFILE) for way in ways)
+    """Return what MLX takes at its best."""
+    return min(time_us(way, DEFAULT_PROFILE) for way in baselines(graph).ways)
 
 
 def _time_us(graph: Graph, regions: Sequence[Region]) -> float:

@@ -16,7 +16,7 @@ from kernelwright.ir import Graph, Region
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import find_profile
 from kernelwright.plan import Traffic as Count
-from kernelwright.plan import best_traffic, cost, legality, planned_traffic
+from kernelwright.plan import best_baseline, cost, legality, planned_traffic
 
 
 class Work(Record):
@@ -151,7 +151,7 @@ def _region(
         inputs=tuple(str(graph.types[v]) for v in region.inputs),
         outputs=tuple(str(graph.types[v]) for v in region.outputs),
         eager=Work.of(figures.eager),
-        mlx=Work.of(best_traffic(task.graph)),
+        mlx=Work.of(best_baseline(region.bare())),
         planned=Work.of(figures.fused),
         limit=_limit(task.graph, chip),
         gain=known.gains.get(task.fingerprint),

@@ -2,15 +2,9 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir import Graph, Region, standardize
+from kernelwright.ir import Graph, Region
 from kernelwright.metal.diagnostic import Record
-from kernelwright.plan import (
-    best_traffic,
-    compiled_traffic,
-    eager_traffic,
-    fast_traffic,
-    planned_traffic,
-)
+from kernelwright.plan import baselines, best_traffic, planned_traffic
 
 
 class Traffic(Record):
@@ -49,19 +43,13 @@ def traffic_of(graph: Graph, regions: Sequence[Region] | None = None) -> Traffic
     covered = {i for region in regions for i in region.indices}
     rest = [i for i in range(len(graph.nodes)) if i not in covered]
     planned = planned_traffic(graph, regions, covered) + best_traffic(graph, rest)
-    # MLX is given the standard form that each region's task is written in, too.
-    standard = standardize(graph)
-    eager, compiled, fast = (
-        eager_traffic(standard),
-        compiled_traffic(standard),
-        fast_traffic(standard),
-    )
+    by_mlx = baselines(graph)
     return Traffic(
-        eager=eager.nbytes,
-        compiled=compiled.nbytes,
-        fast=fast.nbytes,
+        eager=by_mlx.eager.nbytes,
+        compiled=by_mlx.compiled.nbytes,
+        fast=by_mlx.fast.nbytes,
         planned=planned.nbytes,
-        eager_launches=eager.launches,
-        compiled_launches=compiled.launches,
+        eager_launches=by_mlx.eager.launches,
+        compiled_launches=by_mlx.compiled.launches,
         planned_launches=planned.launches,
     )

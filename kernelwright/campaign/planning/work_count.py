@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from kernelwright.campaign.planning.function_work import FunctionWork, Work
 from kernelwright.evaluator.speed.prediction import flops_of
-from kernelwright.ir import Graph, Region, standardize
-from kernelwright.plan import Traffic, best_traffic, compiled_traffic, eager_traffic, fast_traffic
+from kernelwright.ir import Graph, Region
+from kernelwright.plan import Traffic, baselines, best_traffic
 
 
 def count_work(graph: Graph, regions: Sequence[Region]) -> FunctionWork:
@@ -13,12 +13,11 @@ def count_work(graph: Graph, regions: Sequence[Region]) -> FunctionWork:
     flops = flops_of(graph)
     covered = {i for region in regions for i in region.indices}
     rest = [i for i in range(len(graph.nodes)) if i not in covered]
-    # MLX is given the standard form that each region's task is written in, too.
-    standard = standardize(graph)
+    by_mlx = baselines(graph)
     return FunctionWork(
-        eager=_work_of(eager_traffic(standard), flops),
-        compiled=_work_of(compiled_traffic(standard), flops),
-        fast=_work_of(fast_traffic(standard), flops),
+        eager=_work_of(by_mlx.eager, flops),
+        compiled=_work_of(by_mlx.compiled, flops),
+        fast=_work_of(by_mlx.fast, flops),
         regions=tuple(_least(graph, region.indices) for region in regions),
         rest=_least(graph, rest),
     )

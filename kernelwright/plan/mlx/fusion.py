@@ -1,6 +1,7 @@
 """What `mx.compile` makes one kernel of, as mlx/compile.cpp decides it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -26,15 +27,34 @@ def compile_launches(
     """Return the groups with what each launches: more than one where MLX takes a node apart."""
     steps = mlx_steps(graph)
     groups = step_groups(steps.graph, steps.among(among))
+    launched = with_repeats(steps.graph, groups)
     home: dict[int, tuple[int, ...]] = {}
-    for group in groups:
-        own = tuple(dict.fromkeys(steps.node_of[i] for i in group))
+    for group, repeats in launched.items():
+        own = tuple(dict.fromkeys(steps.node_of[i] for i in (*group, *repeats)))
         new = tuple(i for i in own if i not in home)
         home |= dict.fromkeys(new, new)
     found = dict.fromkeys(home.values(), 0)
-    for group in groups:
+    for group in launched:
         # Of a mean that is fused into what reads it, the sum alone is a launch of its own.
         found[home[steps.node_of[group[-1]]]] += 1 + launches_apart(steps.graph, group)[2]
+    return found
+
+
+def with_repeats(
+    graph: Graph, groups: Iterable[tuple[int, ...]]
+) -> dict[tuple[int, ...], list[int]]:
+    """Return what MLX launches, with the steps that ask for a result that it has already.
+
+    Of one sorted array several slices may be taken, each of which is a node with a sort of its own.
+    """
+    found: dict[tuple[int, ...], list[int]] = {}
+    first: dict[Node, tuple[int, ...]] = {}
+    for group in groups:
+        node = graph.nodes[group[0]]
+        known = group
+        if op_named(node.op).kind is Kind.SORT:
+            known = first.setdefault(replace(node, outputs=()), group)
+        found.setdefault(known, []).extend(group if known != group else ())
     return found
 
 

@@ -12,6 +12,11 @@ from kernelwright.ir.passes.mean import scale_constant
 Shape = tuple[int, ...]
 _MOST_COMPARED = 1 << 16
 """Bytes of constants of a graph whose steps are kept: where two graphs meet, these are compared."""
+_SORTS = {
+    "sorted_slice": ("sort", "partition"),
+    "argsorted_slice": ("argsort", "argpartition"),
+}
+"""What MLX orders a whole array for, to show a few ranks of it."""
 _STEPS: WeakKeyDictionary[Graph, "Steps"] = WeakKeyDictionary()
 
 
@@ -39,10 +44,12 @@ class Steps:
 def mlx_steps(graph: Graph) -> Steps:
     """Take means apart into the sum and the product that MLX launches, and place squeezes.
 
+    Ranks are slices of a sorted array.
+
     A canonical graph drops the axes of a reduction behind the elementwise ops that follow it; MLX
     does so before them, where `mx.compile` fuses across.
     """
-    if not any(node.op == "mean" or _is_reshaped(graph, node) for node in graph.nodes):
+    if not any(n.op == "mean" or n.op in _SORTS or _is_reshaped(graph, n) for n in graph.nodes):
         return Steps(graph, tuple(range(len(graph.nodes))))
     if sum(constant.type.nbytes for _, constant in graph.constants) > _MOST_COMPARED:
         return _Writer(graph).steps()
@@ -99,7 +106,27 @@ class _Writer:
                 self._types[value] = replace(self._types[value], shape=shape)
             if node.op == "broadcast":
                 node = replace(node, attributes=(("shape", shape),))
-        self._add(index, node)
+        if node.op in _SORTS:
+            self._write_ranks(index, node)
+        else:
+            self._add(index, node)
+
+    def _write_ranks(self, index: int, node: Node) -> None:
+        (x,), (made,) = node.inputs, node.outputs
+        shape = self._types[x].shape
+        whole = self._new(replace(self._types[made], shape=shape))
+        lead = (0,) * (len(shape) - 1)
+        call = Call.of(self._graph, self._graph.nodes[index])
+        start, step, count = (call.integer(name) for name in ("start", "step", "count"))
+        attributes = (
+            ("start", (*lead, start)),
+            ("stop", (*shape[:-1], start + step * count)),
+            ("strides", (*(1,) * len(lead), step)),
+        )
+        kth, axis = call.integer("kth"), ("axis", len(shape) - 1)
+        order = (axis,) if kth < 0 else (("kth", kth), axis)
+        self._add(index, Node(_SORTS[node.op][kth >= 0], (x,), (whole,), order))
+        self._add(index, Node("slice", (whole,), (made,), attributes))
 
     def _write_reduction(self, index: int, node: Node, shape: Shape | None) -> None:
         (made,) = node.outputs

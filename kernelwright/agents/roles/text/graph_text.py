@@ -8,7 +8,7 @@ from kernelwright.agents.roles.text.judged_values import judged_sentences
 from kernelwright.agents.roles.text.mlx_code import mlx_code
 from kernelwright.agents.roles.text.prompt import render
 from kernelwright.agents.session.tools.report import chip_of
-from kernelwright.evaluator.speed.prediction import predict_baselines
+from kernelwright.evaluator.speed.prediction import flops_of, perfect_time
 from kernelwright.evaluator.speed.roofline import least_bytes_read
 from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.ir.graph import Graph, ValueId
@@ -16,18 +16,14 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.naming.describe import attribute_text, value_names
 from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.ir.passes import standardize
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import ChipProfile
+from kernelwright.plan.baseline import baselines
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, cost
 from kernelwright.plan.mlx.fusion import compile_groups
 from kernelwright.plan.partition import partition
-from kernelwright.plan.traffic import (
-    compiled_traffic,
-    eager_traffic,
-    fast_traffic,
-)
+from kernelwright.plan.traffic import eager_traffic
 from kernelwright.plural import counted
 
 SMALL_INPUT = 8
@@ -104,19 +100,17 @@ def _names_in(graph: Graph, mark: str) -> dict[ValueId, str]:
 def launches_text(graph: Graph, device: DeviceInfo) -> str:
     """Say what MLX launches for a graph, each way, and how long that is predicted.
 
-    It is counted in the standard form, which kernels are compared with however people write.
+    It is counted as it is written or in the standard form, whichever is cheaper.
     """
-    graph = standardize(graph)
-    told = {"Plain MLX": eager_traffic(graph), "mx.compile": compiled_traffic(graph)}
-    if (fast := fast_traffic(graph)) != told["mx.compile"]:
-        told["mx.compile with mx.fast's kernels"] = fast
-    chip = chip_of(device)
-    times = {} if chip is None else predict_baselines(graph, chip)
-    known = dict(zip(told, (times.get(way) for way in ("eager", "compile", "fast")), strict=False))
+    by_mlx = baselines(graph)
+    told = {"Plain MLX": by_mlx.eager, "mx.compile": by_mlx.compiled}
+    if by_mlx.fast != by_mlx.compiled:
+        told["mx.compile with mx.fast's kernels"] = by_mlx.fast
+    chip, flops = chip_of(device), flops_of(graph)
     return "; ".join(
         f"{who} launches {counted(traffic.launches, 'kernel')}, {traffic.bytes_read} bytes read, "
         f"{traffic.bytes_written} written"
-        + (f", at least {time.microseconds:.3g} us" if (time := known[who]) else "")
+        + (f", at least {perfect_time(traffic, flops, chip).microseconds:.3g} us" if chip else "")
         for who, traffic in told.items()
     )
 
