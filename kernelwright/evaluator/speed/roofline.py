@@ -1,11 +1,15 @@
 """The least that a task must move and compute, however clever the kernel."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from kernelwright.evaluator.speed.box_union import Box, box_within, union_size, whole_box
 from kernelwright.evaluator.speed.indexed_read import least_chosen, least_indexed
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Domain, Kind, Op, op_named
+from kernelwright.ir.ops.axes import slices
+from kernelwright.ir.passes.duplicate import merge_common_subexpressions
 
 _WHOLE = frozenset({Kind.SORT, Kind.SCAN, Kind.CONTRACTION})
 
@@ -24,7 +28,7 @@ def least_bytes(graph: Graph) -> int:
 def least_bytes_read(graph: Graph) -> tuple[int, ...]:
     """Return for each input the bytes of it that every right kernel reads."""
     needed = _needed_elements(graph)
-    return tuple(needed.get(v, 0) * graph.types[v].dtype.itemsize for v in graph.inputs)
+    return tuple(n * t.dtype.itemsize for n, t in zip(needed, graph.input_types, strict=True))
 
 
 def least_operations(graph: Graph) -> int:
@@ -48,19 +52,66 @@ def least_operations(graph: Graph) -> int:
 
 
 @lru_cache(maxsize=32)
-def _needed_elements(graph: Graph) -> dict[ValueId, int]:
-    """Count for each value how many of its elements every kernel must know."""
+def _needed_elements(graph: Graph) -> tuple[int, ...]:
+    """Count for each input how many of its elements every kernel must know."""
+    # Each reader of a view has its own copy of it; slices of one view are slices of one array.
+    graph = merge_common_subexpressions(graph)
     masked = _masked_values(graph)
-    needed = {v: graph.types[v].size for v in graph.outputs}
+    counts = {v: graph.types[v].size for v in graph.outputs}
+    boxes = {v: [whole_box(graph.types[v].shape)] for v in graph.outputs}
+
+    def needed(value: ValueId) -> int:
+        return max(counts.get(value, 0), union_size(boxes.get(value, ())))
+
     for node in reversed(graph.nodes):
-        wanted = max((needed.get(v, 0) for v in node.outputs), default=0)
+        wanted = max(map(needed, node.outputs), default=0)
         if not wanted:
             continue
         for place, value in enumerate(node.inputs):
-            size = graph.types[value].size
-            count = min(size, _read(graph, node, place, wanted, masked))
-            needed[value] = max(needed.get(value, 0), count)
-    return needed
+            type_ = graph.types[value]
+            count = min(type_.size, _read(graph, node, place, wanted, masked))
+            counts[value] = max(counts.get(value, 0), count)
+            found = boxes.setdefault(value, [])
+            if count == type_.size:
+                found.append(whole_box(type_.shape))
+            elif count == wanted:
+                found += _boxes_read(graph, node, place, boxes)
+    return tuple(map(needed, graph.inputs))
+
+
+def _boxes_read(
+    graph: Graph, node: Node, place: int, boxes: Mapping[ValueId, Sequence[Box]]
+) -> Iterator[Box]:
+    """Yield what is read of an operand for boxes of the outputs, where it is boxes too.
+
+    The op reads of the operand as many elements as are wanted.
+    """
+    op, call = op_named(node.op), Call.of(graph, node)
+    shape = call.inputs[place].shape
+    keeps_places = op.kind in (Kind.ELEMENTWISE, Kind.VIEW) and not op.behaviour.overlaps
+    for number, value in enumerate(node.outputs):
+        for box in boxes.get(value, ()):
+            if node.op == "slice":
+                yield box_within(_sliced_box(call), box)
+            elif node.op == "split":
+                yield box_within(_split_box(call, number), box)
+            elif node.op == "transpose":
+                axes = [axis % len(shape) for axis in call.integers("axes")]
+                yield tuple(box[axes.index(axis)] for axis in range(len(shape)))
+            elif keeps_places and shape == call.outputs[0].shape:
+                yield box
+
+
+def _sliced_box(call: Call) -> Box:
+    sizes = zip(slices(call), call.inputs[0].shape, strict=True)
+    return tuple(range(size)[places] for places, size in sizes)
+
+
+def _split_box(call: Call, number: int) -> Box:
+    axis, shape = call.integer("axis"), call.inputs[0].shape
+    start = sum(t.shape[axis] for t in call.outputs[:number])
+    part = range(start, start + call.outputs[number].shape[axis])
+    return (*map(range, shape[:axis]), part, *map(range, shape[axis + 1 :]))
 
 
 def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[ValueId]) -> int:

@@ -1,5 +1,6 @@
 """The least that a task moves: what no right kernel can leave unread."""
 
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -24,6 +25,10 @@ MATRIX = 64 * 64 * 4
 def graph_of(function: Callable[..., mx.array], *arrays: mx.array) -> Graph:
     with mx.stream(mx.cpu):
         return canonicalize(capture(function, *arrays))
+
+
+def _product(*factors: mx.array) -> mx.array:
+    return math.prod(factors[1:], start=factors[0])
 
 
 def causal(x: mx.array) -> mx.array:
@@ -57,6 +62,19 @@ def causal(x: mx.array) -> mx.array:
         (lambda x, u: mx.slice_update(x, u, mx.array([4]), [0]), (X, X[:8]), 2 * MATRIX),
         (lambda x, i, u: x.at[i].add(u), (X, ROWS, X[:4]), 2 * MATRIX + 4 * 256 + 4),
         (lambda x: mx.where(mx.tri(64, dtype=mx.bool_), x, 0.0) * 2, (X,), MATRIX + 64 * 65 * 2),
+        # Parts of one array count together, each place once.
+        (lambda x: _product(*mx.split(x, 4, axis=1)), (X,), MATRIX + MATRIX // 4),
+        (lambda x: _product(*(x[:, i::4] for i in range(4))), (X,), MATRIX + MATRIX // 4),
+        (lambda x: x[:, :8] * x[:, 4:12], (X,), MATRIX * 20 // 64),
+        (lambda x: x[::2, :8] + x[1::2, :8] * x[::2, 8:16], (X,), MATRIX * 16 // 64),
+        (lambda x: _product(*(a[::2] for a in mx.split(x, 2, axis=1))), (X,), MATRIX * 3 // 4),
+        (lambda x: mx.exp(x.T[:8]) - x[:, 8:16].T, (X,), MATRIX * 24 // 64),
+        (
+            lambda x: _product(*(x.reshape(64, 8, 8)[:, i] for i in (1, 2, 5))),
+            (X,),
+            MATRIX * 32 // 64,
+        ),
+        (lambda x: (x * 2)[:, :8] * (x * 2)[:, 8:16], (X,), MATRIX * 24 // 64),
         # An infinity decides the sum, whatever is beside it.
         (lambda x: mx.sum(mx.where(mx.tri(64, dtype=mx.bool_), x, mx.inf), axis=-1), (X,), 256),
     ],
@@ -120,6 +138,13 @@ INDEXED: dict[str, tuple[Callable[..., mx.array], tuple[mx.array, ...], int]] = 
         (mx.zeros((1, 2, 2, 4)), mx.zeros((1, 1, 5, 4)), mx.zeros((1, 1, 5, 4))),
         -1,
     ),
+    "windows": (lambda x: x[:3, :3] * 2 + x[1:, 1:4] + x[::-2, 1:4].sum(), (mx.zeros((4, 5)),), -1),
+    "parts of parts": (
+        lambda x: _product(*(a[:, ::2] for a in mx.split(x.T, 2, axis=1))),
+        (mx.zeros((4, 5)),),
+        -1,
+    ),
+    "strided": (lambda x: mx.as_strided(x, (4, 5), (3, 1), 1) * x, (mx.zeros((4, 5)),), -1),
     "masked": (
         lambda x, y: mx.where(mx.tri(4, dtype=mx.bool_), x, y) * y,
         (mx.zeros((4, 4)), mx.zeros((4, 4))),
