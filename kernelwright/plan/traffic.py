@@ -12,7 +12,7 @@ from kernelwright.plan.mlx.attention import has_mlx_kernel
 from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
 from kernelwright.plan.mlx.fusion import launches, launches_apart, step_groups, with_repeats
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
-from kernelwright.plan.mlx.step import mlx_steps
+from kernelwright.plan.mlx.step import Steps, mlx_steps
 
 # On a GPU each of these is one kernel (mlx 0.32.4, python/src/fast.cpp).
 IN_MLX_FAST = frozenset({"rms_norm", "layer_norm", "rope", "attention", "cross_entropy"})
@@ -46,9 +46,18 @@ def eager_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic
     `indices` limits the count to some nodes. `mean` counts as the sum and the product that MLX
     launches.
     """
+    return _eager(mlx_steps(graph), indices)
+
+
+def node_traffic(graph: Graph) -> tuple[Traffic, ...]:
+    """Count eager MLX for each node alone."""
     steps = mlx_steps(graph)
-    chosen = steps.among(indices)
-    return _total(steps.graph, [(i,) for i in sorted(chosen) if launches(steps.graph, i)])
+    return tuple(_eager(steps, (i,)) for i in range(len(graph.nodes)))
+
+
+def _eager(steps: Steps, indices: Iterable[int] | None) -> Traffic:
+    chosen = sorted(steps.among(indices))
+    return _total(steps.graph, [(i,) for i in chosen if launches(steps.graph, i)])
 
 
 def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:

@@ -2,11 +2,11 @@
 
 from kernelwright.agents.protocols import Plan, PlannedRegion
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named
+from kernelwright.ir import Graph, Kind, Node, Region, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules, template_of
 from kernelwright.metal.schedule import Schedule
-from kernelwright.plan import partition
+from kernelwright.plan import eager_traffic, partition, planned_traffic
 
 AUTHOR = "offline"
 
@@ -64,14 +64,13 @@ def _name(region: Region) -> str:
 
 
 def _benefit(region: Region) -> str:
-    graph = region.graph
-    launches = [n for n in region.nodes if op_named(n.op).kind is not Kind.VIEW]
-    apart = sum(op_named(n.op).bytes_moved(Call.of(graph, n)) for n in launches)
-    together = sum(graph.types[v].nbytes for v in (*region.inputs, *region.outputs))
-    saved = max(apart - together, 0)
+    apart = eager_traffic(region.graph, region.indices)
+    together = planned_traffic(region.graph, [region], region.indices)
+    saved = max(apart.nbytes - together.nbytes, 0)
     return (
-        f"{_count(len(launches), 'launch', 'launches')} become one; "
-        f"{_bytes(apart)} of traffic become {_bytes(together)} ({_bytes(saved)} saved)."
+        f"{_count(apart.launches, 'launch', 'launches')} become one; "
+        f"{_bytes(apart.nbytes)} of traffic become {_bytes(together.nbytes)} "
+        f"({_bytes(saved)} saved)."
     )
 
 

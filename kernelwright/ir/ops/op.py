@@ -178,9 +178,3 @@ class Op:
             return self.flops_of(call)
         counted = call.inputs if self.kind in (Kind.REDUCTION, Kind.SCAN) else call.outputs
         return self.flops_per_element * max((t.size for t in counted), default=0)
-
-    def bytes_moved(self, call: Call) -> int:
-        """Count the bytes that the op alone reads and writes; a view moves none."""
-        if self.kind is Kind.VIEW:
-            return 0
-        return sum(t.nbytes for t in (*call.inputs, *call.outputs))

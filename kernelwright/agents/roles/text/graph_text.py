@@ -23,7 +23,7 @@ from kernelwright.plan.baseline import baselines
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, cost
 from kernelwright.plan.mlx.fusion import compile_groups
 from kernelwright.plan.partition import partition
-from kernelwright.plan.traffic import eager_traffic
+from kernelwright.plan.traffic import node_traffic
 from kernelwright.plural import counted
 
 SMALL_INPUT = 8
@@ -74,13 +74,13 @@ def node_table(graph: Graph, mark: str = "%") -> str:
         for v, constant in graph.constants
         if constant.type.size > 1
     ]
+    counts = node_traffic(graph)
     for index, node in enumerate(graph.nodes[:_MOST_NODES]):
         made = ", ".join(f"{names[v]} {graph.types[v]}" for v in node.outputs)
         read = ", ".join(names[v] for v in node.inputs)
         kind = op_named(node.op).kind
-        moved = sum(graph.types[v].nbytes for v in {*node.inputs, *node.outputs})
-        is_free = kind is Kind.VIEW and not eager_traffic(graph, (index,)).launches
-        note = "view" if is_free else f"{moved} bytes"
+        is_free = kind is Kind.VIEW and not counts[index].launches
+        note = "view" if is_free else f"{counts[index].nbytes} bytes"
         note += ", copies" if kind is Kind.VIEW and not is_free else ""
         note += ", stays" if kind is Kind.BARRIER else ""
         note += ", output" if outputs.intersection(node.outputs) else ""

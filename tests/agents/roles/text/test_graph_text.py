@@ -213,3 +213,16 @@ def test_a_region_says_what_its_inputs_are_called_in_its_task() -> None:
     (own,) = set(Interface(Task(rest.extract(), "rest")).input_names) - {"w"}
     assert renamed_inputs(rest) == f"%0 is {own}"
     assert renamed_inputs(Region(graph, tuple(range(len(graph.nodes))))) == ""
+
+
+def test_what_a_node_moves_counts_what_is_stored() -> None:
+    x, w = mx.zeros((16, 64)), mx.zeros((64,))
+    graph = canonicalize(capture(lambda x, w: mx.exp(x * 2.0 + w)[:, :8] - 1.0, x, w))
+    moved = [line.split("  ")[1] for line in node_table(graph).splitlines() if "  " in line]
+    # A number and a vector are read once, and a slice is all that is read of what it shows.
+    whole, part = x.nbytes, x.nbytes // 8
+    expected = [2 * whole, 2 * whole + w.nbytes, 2 * whole, 2 * part]
+    assert [said for said in moved if said != "view"] == [
+        *(f"{nbytes} bytes" for nbytes in expected[:-1]),
+        f"{expected[-1]} bytes, output",
+    ]
