@@ -9,7 +9,10 @@ from kernelwright.agents.message import Tool, ToolCall
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.reply.reply_schema import Draft, KernelDraft, ProgramDraft
 from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.program_text import shown
 from kernelwright.agents.session.tools.caps import ToolCaps
+from kernelwright.agents.session.tools.draft_book import edited as edited_draft
+from kernelwright.agents.session.tools.draft_book import launch_text
 from kernelwright.agents.session.tools.report import measure_report
 from kernelwright.agents.session.tools.schema import Measure, Show, Submit, TextEdit, tools
 from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
@@ -236,6 +239,16 @@ def test_a_tool_that_fails_by_itself_costs_one_call(
     ran = run(box, Calls.of("show", what="best", from_line=1))
     assert ran.result.is_error
     assert ran.result.text.startswith("show failed: ValueError: zip()")
+
+
+@pytest.mark.parametrize("is_of_prompt", [False, True])
+def test_a_launch_is_edited_by_what_prompts_and_show_print_of_it(is_of_prompt: bool) -> None:
+    in_prompt = str(shown(correct(), Interface(TASK))["draft"])
+    text = in_prompt if is_of_prompt else launch_text(draft(BODY))
+    (piece,) = re.findall(r'"threadgroup": \[[^\]]*\]', text)
+    edit = TextEdit(part="launch", search=piece, replace='"threadgroup": [32, 1, 1]')
+    (kernel,) = edited_draft(draft(BODY), [edit]).kernels
+    assert kernel.threadgroup == [32, 1, 1]
 
 
 def test_an_earlier_program_is_measured_and_edited_as_a_draft_is(box: Toolbox) -> None:

@@ -75,11 +75,16 @@ def edited(draft: ProgramDraft, edits: Sequence[TextEdit]) -> ProgramDraft:
 
 def launch_text(draft: ProgramDraft) -> str:
     """Return a draft's JSON, its texts apart, as `show` prints it and `edit` changes it."""
+    return json.dumps(_launch_data(draft), indent=1)
+
+
+def _launch_data(draft: ProgramDraft) -> dict[str, object]:
+    """Return a draft's data with marks where its texts stand."""
     data = draft.model_dump()
     for kernel in data["kernels"]:
         kernel["source"] = _PLACEHOLDER
         kernel["header"] = _PLACEHOLDER if kernel["header"] else ""
-    return json.dumps(data, indent=1)
+    return data
 
 
 def program_lines(draft: ProgramDraft) -> Iterator[str]:
@@ -93,7 +98,10 @@ def program_lines(draft: ProgramDraft) -> Iterator[str]:
 
 
 def _launch_edited(draft: ProgramDraft, edit: TextEdit) -> ProgramDraft:
-    text = _replaced(launch_text(draft), edit, "the launch")
+    # Prompts print it in one line, `show` by the line: a piece may be of either.
+    printed = launch_text(draft), json.dumps(_launch_data(draft))
+    found = next((text for text in printed if edit.search in text), printed[0])
+    text = _replaced(found, edit, "the launch")
     texts = {k.name: k for k in draft.kernels}
     try:
         data = json.loads(text)
