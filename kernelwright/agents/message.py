@@ -246,6 +246,10 @@ def _nowhere(place: int, answer: ToolResult) -> None:
     """Keep nothing."""
 
 
+def _unkept(flaw: str) -> None:
+    """Keep nothing."""
+
+
 @dataclass(frozen=True)
 class TimedReply:
     """A complete reply and what it took."""
@@ -258,6 +262,8 @@ class TimedReply:
     """What its tool calls were answered with before a kill, by their place in the reply."""
     keep_answer: Callable[[int, ToolResult], None] = _nowhere
     """Records such an answer, so that no later process works it out again."""
+    keep_flaw: Callable[[str], None] = _unkept
+    """Records why the reply is of no use: its cause, and after a colon what is wrong with it."""
     stands_in: str = ""
     """Why another model, which was asked before, gave nothing; empty for the first choice."""
 

@@ -74,6 +74,11 @@ def finish_call(session: Session, call_id: str, outcome: ModelOutcome) -> None:
     row.state = "failed" if outcome.failure else "finished"
 
 
+def keep_flaw(session: Session, call_id: str, flaw: str) -> None:
+    """Write why a whole reply is of no use; the call stays finished."""
+    session.execute(update(CallRow).where(CallRow.id == call_id).values(failure=flaw))
+
+
 def calls(session: Session, campaign_id: str) -> tuple[RecordedModelCall, ...]:
     """Return a campaign's calls in the order in which they began."""
     rows = session.scalars(

@@ -37,6 +37,12 @@ class DialogueStore(RetryingWriter):
         with self._write() as session:
             dialogue.finish_call(session, call_id, outcome)
 
+    @retry_when_blocked
+    def keep_flaw(self, call_id: str, flaw: str) -> None:
+        """Write why a whole reply is of no use; the call stays finished."""
+        with self._write() as session:
+            dialogue.keep_flaw(session, call_id, flaw)
+
     def calls(self, campaign_id: str) -> tuple[RecordedModelCall, ...]:
         """Return a campaign's calls in the order in which they began."""
         with self._read() as session:

@@ -26,7 +26,7 @@ class ModelCall(Record):
 
 
 class ModelOutcome(Record):
-    """What became of a call; `failure` is empty for a complete reply."""
+    """What became of a call; `failure` is empty for a complete reply that is of use."""
 
     reply: str = ""
     """The whole outcome as JSON or text, as the agents wrote it."""

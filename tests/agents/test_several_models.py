@@ -98,6 +98,30 @@ def test_a_missing_key_is_told_before_a_search_begins(
 
 REFUSAL = Said("Not this one.", stop="refused")
 EMPTY = Said("", style="text")
+PROSE = Said("I would keep it in registers.", style="text")
+
+
+def test_replies_of_no_use_are_counted_by_cause(
+    judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("agents.roles.coder", "search.bandit_strategy"):
+        monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
+    prose = {"planner": iter([PROSE]), "coder": iter([PROSE])}
+
+    def talkative(request: Heard) -> Response:
+        return next(prose.get(role_of(request), iter(())), None) or script(request)
+
+    with (
+        KernelStore(str(tmp_path / "kernels.db")) as store,
+        LoopbackServer(talkative) as server,
+    ):
+        report = run(store, judge, ("openai:large",), server.base_url("openai"))
+        page = report_of(store, store.campaign(report.campaign_id))
+    assert [(one.cause, one.count) for one in report.unusable] == [
+        ("no tool called", 1),
+        ("no valid record", 1),
+    ]
+    assert "openai:large 1 × no tool called, 1 × no valid record" in page.causes
 
 
 def test_why_one_model_answers_instead_of_another_is_told_wherever_people_look(

@@ -32,6 +32,8 @@ from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.errors import BudgetError, ModelError
 
 _Result = TypeVar("_Result")
+_NO_RECORD = "no valid record"
+"""The cause of a reply that answers no question, as people read it."""
 _REST_S = 600.0
 """How long a model that no waiting heals is left alone while another one can be asked."""
 _FIRST_REST_S = 30.0
@@ -227,6 +229,7 @@ class Conversations:
                 record = parse(reply.text, shape, question.accept)
             except InvalidReplyError as e:
                 problem = str(e)
+                taken[-1].keep_flaw(f"{_NO_RECORD}: {problem}")
                 prompt = prompt.answered(reply.text, correction(reply, problem, shape))
                 continue
             return Answer(

@@ -81,6 +81,9 @@ class RecordedCall(Record):
     answers: Mapping[int, ToolResult] = Field(default_factory=dict)
     """What tool calls of the reply were answered with, by their place in it, as far as known."""
 
+    flaw: str = ""
+    """Why a whole reply is of no use; empty where it is of use, or nobody has read it."""
+
     @property
     def cost(self) -> Cost:
         """What the call took, or its worst case where nobody learnt it."""
@@ -153,6 +156,9 @@ class Ledger(Protocol):
     def finish(self, call_id: str, outcome: Outcome) -> None:
         """Record how the call ended, before anybody acts on the reply."""
 
+    def keep_flaw(self, call_id: str, flaw: str) -> None:
+        """Record why a whole reply is of no use: a cause, and after a colon what is wrong."""
+
     def keep_answer(self, call_id: str, place: int, answer: ToolResult) -> None:
         """Record what a tool call of the reply, by its place, was answered with."""
 
@@ -177,6 +183,10 @@ class MemoryLedger:
     def finish(self, call_id: str, outcome: Outcome) -> None:
         """Keep how it ended."""
         self._calls[call_id] = self._calls[call_id].model_copy(update={"outcome": outcome})
+
+    def keep_flaw(self, call_id: str, flaw: str) -> None:
+        """Keep why the reply is of no use."""
+        self._calls[call_id] = self._calls[call_id].model_copy(update={"flaw": flaw})
 
     def keep_answer(self, call_id: str, place: int, answer: ToolResult) -> None:
         """Keep what a tool call of the reply was answered with."""

@@ -259,7 +259,8 @@ class LiveExchange:
             outcome = Outcome.of(reply, cost)
             keep = partial(self.ledger.keep_answer, call.id)
             taken_s = time.monotonic() - started_s
-            return TimedReply(reply, cost, taken_s, call.id, keep_answer=keep)
+            flaw = partial(self.ledger.keep_flaw, call.id)
+            return TimedReply(reply, cost, taken_s, call.id, keep_answer=keep, keep_flaw=flaw)
         except Fault as fault:
             outcome = self._failed(call, fault)
             raise
@@ -380,4 +381,5 @@ def recalled(recorded: RecordedCall, ledger: Ledger, call_id: str = "") -> Timed
         id_,
         answers=recorded.answers,
         keep_answer=partial(ledger.keep_answer, id_),
+        keep_flaw=partial(ledger.keep_flaw, id_),
     )

@@ -268,6 +268,8 @@ class Session:
             self._waiting = _Waiting(ran, is_text)
             return tuple(submitted.values())
         remark = ""
+        if not ran:
+            timed.keep_flaw("no tool called")
         if reply.stop == "truncated":
             remark = _CUT_OFF
         elif not ran and '"tool"' in reply.text:

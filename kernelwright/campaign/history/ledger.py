@@ -83,6 +83,10 @@ class StoreLedger:
             ),
         )
 
+    def keep_flaw(self, call_id: str, flaw: str) -> None:
+        """Write why a reply is of no use beside it."""
+        self._dialogue.keep_flaw(call_id, flaw)
+
     def keep_answer(self, call_id: str, place: int, answer: ToolResult) -> None:
         """Write down what a tool call of a reply was answered with."""
         answered = _Answered(call_id=call_id, place=place, answer=answer)
@@ -247,9 +251,13 @@ def abandoned(store: KernelStore, campaign_id: str) -> list[str]:
 
 
 def _recorded(call: ModelCall, outcome: ModelOutcome | None) -> RecordedCall:
+    if outcome is None:
+        return RecordedCall(call=Call.model_validate_json(call.request))
+    told = Outcome.model_validate_json(outcome.reply)
     return RecordedCall(
         call=Call.model_validate_json(call.request),
-        outcome=None if outcome is None else Outcome.model_validate_json(outcome.reply),
+        outcome=told,
+        flaw="" if told.fault else outcome.failure,
     )
 
 

@@ -213,7 +213,7 @@ def unusable_replies(session: Session, runs: Collection[str]) -> tuple[UnusableR
     refused, cut_off = (CallRow.reply.contains(f'"stop":"{stop}"') for stop in _STOPS)
     cause = case((refused, "refused"), (cut_off, "cut off"), else_=CallRow.failure)
     query = select(CallRow.provider, CallRow.model, cause).where(
-        CallRow.campaign_id.in_(runs), refused | cut_off | (CallRow.state == "failed")
+        CallRow.campaign_id.in_(runs), refused | cut_off | (CallRow.failure != "")
     )
     counts = Counter(
         (f"{provider}:{model}", (told or "").partition(":")[0])

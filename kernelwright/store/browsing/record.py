@@ -112,7 +112,7 @@ class UnusableReplies(Record):
     model: str
     """`provider:model`."""
     cause: str
-    """`refused`, `cut off`, or what came instead of a reply, such as `empty reply`."""
+    """`refused`, `cut off`, `no valid record`, or what came instead of a reply: `empty reply`."""
     count: int
 
 

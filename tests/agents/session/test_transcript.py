@@ -131,9 +131,12 @@ def test_a_question_is_shown_with_replies_that_a_later_request_leaves_out(
     useless: Said, answer: str
 ) -> None:
     verse = Said('{"line": "waves", "times": 3}')
-    said = iter([useless, verse, verse])
     question = Purpose(role="planner", task="graph")
-    with LoopbackServer(lambda _: next(said)) as server:
+
+    def script(request: Heard) -> Response:
+        return useless if len(request.messages) == 1 else verse
+
+    with LoopbackServer(script) as server:
         partner = Partner(server, "anthropic")
         with AsyncBridge(partner.open()) as bridge:
             bridge.ask(prompt("One."), Verse, question)
