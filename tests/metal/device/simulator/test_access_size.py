@@ -135,7 +135,11 @@ def test_an_index_that_wraps_is_named_after_its_own_array(
     element: str, index: str, name: str
 ) -> None:
     library = simulator.compile(_WRAPPED.format(element, name, index))
-    arrays = {each: np.zeros(64 * _THREADS, np.uint8) for each in ("x", "w", "y")}
     shape = (_THREADS, 1, 1)
-    outcome = library.kernel("read").launch(arrays, grid=shape, threadgroup=shape, sanitize=True)
+    outcome = library.kernel("read").launch(
+        {each: np.zeros(64 * _THREADS, np.uint8) for each in ("x", "w", "y")},
+        grid=shape,
+        threadgroup=shape,
+        sanitize=True,
+    )
     assert _beyond_the_end(outcome) == {name}
