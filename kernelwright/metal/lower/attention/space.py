@@ -12,7 +12,7 @@ from kernelwright.metal.lower.attention.terms import RESERVED_HERE, Attended
 from kernelwright.metal.lower.emit.run import preferred_run
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.schedule import Attention
-from kernelwright.metal.target.gpu import gpu_of
+from kernelwright.metal.target.gpu import Gpu, gpu_of
 
 MAXIMUM_KEPT = 160
 """Registers that a lane's queries and results may take; our choice."""
@@ -54,7 +54,8 @@ def attention_schedules(graph: Graph, device: DeviceInfo) -> tuple[Attention, ..
             f"no schedule keeps heads of {size.head} and {size.width} features in registers; "
             "leave the attention to MLX."
         )
-    return tuple(sorted(found, key=lambda s: _strangeness(attended, s, device)))
+    gpu = gpu_of(device)
+    return tuple(sorted(found, key=lambda s: _strangeness(attended, s, gpu)))
 
 
 def attention_layout(graph: Graph, schedule: Attention) -> Layout:
@@ -87,14 +88,14 @@ def _smallest(schedule: Attention) -> Attention:
     return replace(schedule, simdgroups=2, keys=1, chunks=1)
 
 
-def _strangeness(attended: Attended, schedule: Attention, device: DeviceInfo) -> float:
+def _strangeness(attended: Attended, schedule: Attention, gpu: Gpu) -> float:
     """Measure the distance of a schedule from what one would write first."""
     size = attended.sizes
     blocks = size.groups * size.rows // schedule.queries
     simdgroups = blocks * schedule.simdgroups * schedule.chunks
     # A second kernel costs a launch, however few the chunks.
     merging = 0.6 + 0.1 * math.log2(schedule.chunks) if schedule.chunks > 1 else 0.0
-    reading = _waiting if gpu_of(device).vendor == "nvidia" else _unlike
+    reading = _waiting if gpu.vendor == "nvidia" else _unlike
     return (
         reading(attended, schedule)
         + 0.5 * _apart(schedule.queries, min(size.rows, 4))

@@ -14,7 +14,7 @@ from kernelwright.metal.lower.gemv.terms import RESERVED_HERE
 from kernelwright.metal.lower.gemv.tiling import Tiling
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.schedule import Dense
-from kernelwright.metal.target.gpu import gpu_of
+from kernelwright.metal.target.gpu import Gpu, gpu_of
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's sums and row elements may take; our choice."""
@@ -59,7 +59,8 @@ def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
         for schedule in _combinations(plain.is_along, vectors)
         if (tiling := plain.scheduled(schedule)) and _is_legal(tiling, device)
     ]
-    found.sort(key=lambda tiling: _strangeness(tiling, device, widest))
+    gpu = gpu_of(device)
+    found.sort(key=lambda tiling: _strangeness(tiling, gpu, widest))
     return tuple(tiling.schedule for tiling in found) or (plain.schedule,)
 
 
@@ -100,14 +101,14 @@ def _is_legal(tiling: Tiling, device: DeviceInfo) -> bool:
     )
 
 
-def _strangeness(tiling: Tiling, device: DeviceInfo, widest: int) -> float:
+def _strangeness(tiling: Tiling, gpu: Gpu, widest: int) -> float:
     """Measure the distance of a schedule from what one would write first."""
     groups = -(-tiling.dense.column.extent // tiling.tile) * tiling.dense.matrices
     simdgroups = groups * tiling.parts * tiling.schedule.teams
     narrow = math.log2(widest / tiling.schedule.vector)
     if tiling.is_along:
         return 0.5 * narrow + _strangeness_along(tiling, simdgroups)
-    return 0.3 * narrow + _strangeness_across(tiling, simdgroups, device)
+    return 0.3 * narrow + _strangeness_across(tiling, simdgroups, gpu)
 
 
 def _strangeness_along(tiling: Tiling, simdgroups: int) -> float:
@@ -124,15 +125,15 @@ def _strangeness_along(tiling: Tiling, simdgroups: int) -> float:
     )
 
 
-def _strangeness_across(tiling: Tiling, simdgroups: int, device: DeviceInfo) -> float:
+def _strangeness_across(tiling: Tiling, simdgroups: int, gpu: Gpu) -> float:
     schedule, dense = tiling.schedule, tiling.dense
     row_bytes = tiling.weight_bytes * dense.column.extent * dense.matrices
     results = dense.column.extent * dense.matrices * dense.tokens * len(tiling.dots)
     # Chunks write each sum and read it again.
-    merging = gpu_of(device).bytes_per_launch + 8 * schedule.chunks * results
+    merging = gpu.bytes_per_launch + 8 * schedule.chunks * results
     extra = merging / (row_bytes * dense.depth) if schedule.chunks > 1 else 0.0
     asked = tiling.weight_bytes * schedule.vector * schedule.terms
-    lacking = max(math.log2(gpu_of(device).bytes_in_flight / (32 * asked * simdgroups)), 0.0)
+    lacking = max(math.log2(gpu.bytes_in_flight / (32 * asked * simdgroups)), 0.0)
     crowded = max(math.log2((WORKING + tiling.registers) / WIDEST_THREAD), 0.0)
     is_late = schedule.terms == 1
     return (
