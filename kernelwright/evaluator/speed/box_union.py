@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Box = tuple[range, ...]
-"""The places that a slice shows, by axis."""
+from kernelwright.ir.ops.box import Box
+
 _MOST_PLACES = 1 << 22
 """Places, times boxes, up to which strides along an axis are compared place by place."""
 _MOST_CELLS = 1 << 22
@@ -22,20 +22,6 @@ class _Cuts:
     shown: NDArray[np.bool_]
     """By box, then by part."""
     sizes: NDArray[np.int64]
-
-
-def whole_box(shape: Sequence[int]) -> Box:
-    """Return the box of a whole array."""
-    return tuple(map(range, shape))
-
-
-def box_within(outer: Box, inner: Box) -> Box:
-    """Return the places in an array of a box of the slice that the outer box shows of it."""
-    pairs = zip(outer, inner, strict=True)
-    return tuple(
-        range(o.start + o.step * i.start, o.start + o.step * i.stop, o.step * i.step)
-        for o, i in pairs
-    )
 
 
 def box_size(box: Box) -> int:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from kernelwright.evaluator.speed.box_union import Box, box_within, union_size, whole_box
+from kernelwright.evaluator.speed.box_union import union_size
 from kernelwright.evaluator.speed.indexed_read import least_chosen, least_indexed
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Domain, Kind, Op, op_named
-from kernelwright.ir.ops.axes import slices
+from kernelwright.ir.ops.box import Box, whole_box
 from kernelwright.ir.passes.duplicate import merge_common_subexpressions
 
 _WHOLE = frozenset({Kind.SORT, Kind.SCAN, Kind.CONTRACTION})
@@ -91,27 +91,10 @@ def _boxes_read(
     keeps_places = op.kind in (Kind.ELEMENTWISE, Kind.VIEW) and not op.behaviour.overlaps
     for number, value in enumerate(node.outputs):
         for box in boxes.get(value, ()):
-            if node.op == "slice":
-                yield box_within(_sliced_box(call), box)
-            elif node.op == "split":
-                yield box_within(_split_box(call, number), box)
-            elif node.op == "transpose":
-                axes = [axis % len(shape) for axis in call.integers("axes")]
-                yield tuple(box[axes.index(axis)] for axis in range(len(shape)))
+            if op.box_shown is not None:
+                yield op.box_shown(call, number, box)
             elif keeps_places and shape == call.outputs[0].shape:
                 yield box
-
-
-def _sliced_box(call: Call) -> Box:
-    sizes = zip(slices(call), call.inputs[0].shape, strict=True)
-    return tuple(range(size)[places] for places, size in sizes)
-
-
-def _split_box(call: Call, number: int) -> Box:
-    axis, shape = call.integer("axis"), call.inputs[0].shape
-    start = sum(t.shape[axis] for t in call.outputs[:number])
-    part = range(start, start + call.outputs[number].shape[axis])
-    return (*map(range, shape[:axis]), part, *map(range, shape[axis + 1 :]))
 
 
 def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[ValueId]) -> int:

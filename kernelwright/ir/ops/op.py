@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.behaviour import PLAIN, Behaviour
+from kernelwright.ir.ops.box import Box
 
 if TYPE_CHECKING:
     from kernelwright.ir.ops.relation import Sizing
@@ -119,6 +120,8 @@ LeastRead = Callable[[Graph, Node, int, int], int]
 output hang on, whatever the indices are; parts of an element are rounded down."""
 Resize = Callable[[Call, tuple[TensorType, ...], TensorType], Mapping[str, Attribute]]
 """`(call, inputs, output)` at new sizes -> the attributes that spell sizes out, written anew."""
+BoxShown = Callable[[Call, int, Box], Box]
+"""`(call, number of a result, box of it)` -> the places of the operand that the box shows."""
 InferShapes = Callable[[Call], tuple[Shape, ...]]
 Axes = frozenset[int]
 Batching = Callable[[Call, int, Axes], Axes]
@@ -155,6 +158,8 @@ class Op:
     """None where what holds for its kind holds for it."""
     resized: Resize | None = None
     """None where no attribute spells out a size."""
+    box_shown: BoxShown | None = None
+    """Of a view that moves places; None where a box shows none, or the same places."""
     skipped: Callable[..., Array] | None = None
     """`(call, *arrays)` -> mask of results that are not finite only because of what the op may
     skip, as it is multiplied by zero."""

@@ -7,6 +7,7 @@ import numpy as np
 from kernelwright.ir.ops import batching, relation
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.behaviour import Behaviour
+from kernelwright.ir.ops.box import Box, box_within
 from kernelwright.ir.ops.op import Array, Call, InferShapes, Kind, MlxCall, Op, Resize, Shape
 from kernelwright.ir.ops.resizing import new_parts, new_shape, new_slice
 
@@ -118,6 +119,23 @@ def _passing(name: str, mlx: MlxCall | None = None) -> Op:
     return Op(name, Kind.VIEW, _identity, mlx=mlx, relation=relation.alike)
 
 
+def _transposed_box(call: Call, number: int, box: Box) -> Box:
+    axes = [axis % len(box) for axis in call.integers("axes")]
+    return tuple(box[axes.index(axis)] for axis in range(len(box)))
+
+
+def _sliced_box(call: Call, number: int, box: Box) -> Box:
+    sizes = zip(slices(call), call.inputs[0].shape, strict=True)
+    return box_within(tuple(range(size)[places] for places, size in sizes), box)
+
+
+def _split_box(call: Call, number: int, box: Box) -> Box:
+    axis, shape = call.integer("axis"), call.inputs[0].shape
+    start = sum(t.shape[axis] for t in call.outputs[:number])
+    part = range(start, start + call.outputs[number].shape[axis])
+    return box_within((*map(range, shape[:axis]), part, *map(range, shape[axis + 1 :])), box)
+
+
 _AXES = ("axis", "axes")
 _SHAPE = ("shape", "shape")
 _ENDS = ("start_axis", "end_axis")
@@ -156,6 +174,7 @@ OPS: tuple[Op, ...] = (
         shapes=_transposed,
         mlx=MlxCall("transpose", (("axes", "axes"),)),
         relation=relation.permuted,
+        box_shown=_transposed_box,
         batching=batching.permuted,
     ),
     Op(
@@ -166,6 +185,7 @@ OPS: tuple[Op, ...] = (
         shapes=_sliced,
         relation=relation.part_of_axes,
         batching=batching.cut,
+        box_shown=_sliced_box,
         resized=new_slice,
     ),
     Op(
@@ -175,6 +195,7 @@ OPS: tuple[Op, ...] = (
         ("indices", "axis"),
         _split_shapes,
         batching=batching.beside_axis,
+        box_shown=_split_box,
     ),
     Op(
         "as_strided",

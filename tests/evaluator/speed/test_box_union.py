@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.evaluator.speed.box_union import Box, box_within, union_size, whole_box
+from kernelwright.evaluator.speed.box_union import union_size
+from kernelwright.ir.ops.box import Box, box_within, whole_box
 
 SHAPE = (9, 12)
 

@@ -18,7 +18,7 @@ from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 CONFIG = EvaluatorConfig(
     secret="tests",
     through=Stage.CONFIRMATION,
-    measure_timeout_s=3,
+    measure_timeout_s=30,
     timing=TimingPlan(rotation_bytes=1 << 16, verified_share=0.3),
 )
 

@@ -204,14 +204,16 @@ def test_the_lineage_is_walked_by_arrow_keys(desk: Window, filled: Filled) -> No
     page.keyboard.press("ArrowLeft")
     parent = page.locator("[role=treeitem][aria-selected=true]")
     expect(parent).to_have_attribute("aria-expanded", "true", timeout=PATIENCE_MS)
-    assert parent.get_attribute("data-id") != filled.child_id
+    parent_id = parent.get_attribute("data-id")
+    assert parent_id != filled.child_id
     expect(parent).to_be_focused(timeout=PATIENCE_MS)
     page.keyboard.press("ArrowLeft")
     expect(parent).to_have_attribute("aria-expanded", "false", timeout=PATIENCE_MS)
     expect(item).to_be_hidden(timeout=PATIENCE_MS)
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    first = page.locator("[role=treeitem][aria-level='2']").first
+    # Which generation the child is of is the search's choice.
+    first = page.locator(f'[data-id="{parent_id}"] > ul > [role=treeitem]').first
     expect(first).to_be_focused(timeout=PATIENCE_MS)
     chosen = first.get_attribute("data-id")
     assert chosen is not None

@@ -57,10 +57,21 @@ export class Tree {
     if (open && !group) {
       group = el("ul", { role: "group" });
       item.append(group);
-      const level = Number(item.getAttribute("aria-level")) + 1;
-      this.fill(group, await get(`/tasks/${this.taskId}/tree`, { parent: item.node.id, offset: 0, limit: MOST }), item.node.id, level);
+      item.filled = this.fillFrom(item, group);
     }
     if (group) group.hidden = !open;
+    await item.filled;
+  }
+
+  async fillFrom(item, group) {
+    const nodes = await get(`/tasks/${this.taskId}/tree`, { parent: item.node.id, offset: 0, limit: MOST });
+    this.fill(group, nodes, item.node.id, Number(item.getAttribute("aria-level")) + 1);
+  }
+
+  // The first child of an open candidate, once it is there; null if the focus went on meanwhile.
+  async firstChild(item) {
+    await item.filled;
+    return document.activeElement === item ? item.querySelector("[role=treeitem]") : null;
   }
 
   pick(item, isQuiet = false) {
@@ -99,13 +110,13 @@ export class Tree {
     const to = {
       ArrowDown: () => shown[place + 1], ArrowUp: () => shown[place - 1], Home: () => shown[0], End: () => shown.at(-1),
       ArrowLeft: () => (isOpen ? void this.turn(item, false) : item.parentElement.closest("[role=treeitem]")),
-      ArrowRight: () => (isOpen ? item.querySelector("[role=treeitem]") : void this.turn(item, true)),
+      ArrowRight: () => (isOpen ? this.firstChild(item) : void this.turn(item, true)),
       Enter: () => item, " ": () => item,
     }[event.key];
     if (!to) return;
     event.preventDefault();
     event.stopPropagation();
-    const next = to();
+    const next = await to();
     if (next) this.pick(next);
   }
 }
