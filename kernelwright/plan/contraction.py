@@ -13,7 +13,7 @@ def is_worth_holding(
 
     Tiles of an attention are multiplied on matrix units, as MLX's are where it has any.
     """
-    if node.op in DENSE and DenseSizes.of(Call.of(graph, node)).tokens > FEW_TOKENS:
+    if node.op in DENSE and DenseSizes.of(graph, node).tokens > FEW_TOKENS:
         return False
     if node.op == "attention" and graph.types[node.inputs[0]].shape[2] > FEW_QUERIES:
         call = Call.of(graph, node)

@@ -184,7 +184,7 @@ def _bytes_read(graph: Graph, members: set[int]) -> int:
     external = set(_external(graph, members))
     whole: set[ValueId] = set()
     taken: dict[ValueId, dict[ValueId, int]] = {}
-    for node in (graph.nodes[i] for i in sorted(members)):
+    for node in (graph.nodes[i] for i in sorted(members) if not _shows_whole(graph, i, members)):
         for place, value in enumerate(node.inputs):
             stored = _stored(graph, value)
             if stored not in external:
@@ -197,6 +197,17 @@ def _bytes_read(graph: Graph, members: set[int]) -> int:
         min(_stored_bytes(graph, value), sum(taken[value].values()))
         for value in taken.keys() - whole
     )
+
+
+def _shows_whole(graph: Graph, index: int, members: set[int]) -> bool:
+    """Say whether a node is but a view of a whole array, whose readers tell what is read of it."""
+    node = graph.nodes[index]
+    if op_named(node.op).kind is not Kind.VIEW or launches(graph, index):
+        return False
+    (value,) = node.outputs[:1]
+    readers = graph.consumers_of[value]
+    is_whole = graph.types[value].size >= graph.types[node.inputs[0]].size
+    return is_whole and bool(readers) and members.issuperset(readers)
 
 
 def _taken(graph: Graph, node: Node, place: int) -> dict[ValueId, int]:

@@ -93,6 +93,17 @@ def test_what_is_read_by_index_counts_as_often_as_it_is_named(rows: int) -> None
     assert eager_traffic(experts).bytes_read < 8 * 32 * 8 * 4
 
 
+def test_a_plan_reads_of_a_transposed_array_what_is_chosen_of_it() -> None:
+    def product(x: mx.array, w: mx.array, chosen: mx.array) -> mx.array:
+        return mx.exp(mx.gather_mm(x, w.swapaxes(-1, -2), rhs_indices=chosen))
+
+    arrays = mx.zeros((1, 32)), mx.zeros((64, 8, 32)), mx.zeros((2,), mx.uint32)
+    graph = canonicalize(capture(product, *arrays))
+    (region,) = partition(graph)
+    matrices = 2 * 8 * 32 * 4
+    assert matrices < planned_traffic(graph, [region]).bytes_read < 2 * matrices
+
+
 def test_a_mean_is_a_sum_and_a_product_to_eager_mlx() -> None:
     graph = canonicalize(capture(lambda x: x.mean(axis=-1), X))
     assert eager_traffic(graph) == Traffic(MATRIX + ROW_VALUES, 2 * ROW_VALUES, 2)

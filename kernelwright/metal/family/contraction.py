@@ -8,7 +8,9 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.component import ragged_parts
 
-DENSE = frozenset({"matmul", "addmm"})
+GATHERED = frozenset({"gather_mm"})
+"""Products of which each pair of a row and a matrix is chosen by indices: those of experts."""
+DENSE = frozenset({"matmul", "addmm"}) | GATHERED
 """Products with a matrix of plain numbers."""
 CONTRACTIONS = DENSE | {"attention"}
 """Contractions that a kernel family computes."""
@@ -16,6 +18,8 @@ FEW_TOKENS = 8
 """Rows up to which a product is bound by reading its matrix once."""
 MOST_TOKENS = 64
 """Rows up to which a product can be written at all; from the ninth on MLX's own is faster."""
+MAX_PAIRS = 64
+"""Chosen pairs of rows and a matrix; beyond, sorting them by matrix reads less."""
 FEW_QUERIES = 8
 """Queries up to which a kernel walks along keys with vectors, beyond which with tiles."""
 CHEAP_FLOPS = 16
@@ -36,18 +40,24 @@ class DenseSizes:
     """Terms of a dot product."""
 
     @classmethod
-    def of(cls, call: Call) -> "DenseSizes":
-        """Read them from an op's operands."""
-        shape, matrix = call.outputs[0].shape, call.inputs[1].shape
+    def of(cls, graph: Graph, node: Node) -> "DenseSizes":
+        """Read them from a product's operands."""
+        shape, matrix = graph.types[node.outputs[0]].shape, graph.types[node.inputs[1]].shape
         # A matrix that is the same for a whole batch has no batch, or one of size 1.
-        own = math.prod(shape[:-2]) if math.prod(matrix[:-2]) > 1 else 1
+        has_own = node.op in GATHERED or math.prod(matrix[:-2]) > 1
+        own = math.prod(shape[:-2]) if has_own else 1
         return cls(own, math.prod(shape[:-1]) // own, matrix[-2])
+
+
+def factors(node: Node) -> tuple[ValueId, ...]:
+    """Return what a product cannot begin without: its factors, and the indices that choose them."""
+    return node.inputs if node.op in GATHERED else node.inputs[:2]
 
 
 def dense_sizes(graph: Graph) -> DenseSizes:
     """Return the sizes of the first product of a graph."""
     node = next(node for node in graph.nodes if node.op in DENSE)
-    return DenseSizes.of(Call.of(graph, node))
+    return DenseSizes.of(graph, node)
 
 
 def trouble_with_attention(graph: Graph) -> str:
@@ -81,11 +91,18 @@ def _trouble_before(graph: Graph, attention: Node) -> str:
 def trouble_with_dense(graph: Graph) -> str:
     """Say why a graph around products of few rows is no single kernel, or nothing."""
     found = [node for node in graph.nodes if node.op in DENSE]
-    sizes = {DenseSizes.of(Call.of(graph, node)) for node in found}
+    sizes = {DenseSizes.of(graph, node) for node in found}
     if len(sizes) != 1:
         return "its matrix products differ in rows or depth"
-    if sizes.pop().tokens > MOST_TOKENS:
+    size = sizes.pop()
+    if size.tokens > MOST_TOKENS:
         return f"a product of more than {MOST_TOKENS} rows is left to MLX"
+    if gathered := [node.op for node in found if node.op in GATHERED]:
+        if size.tokens > FEW_TOKENS or size.matrices > MAX_PAIRS:
+            pairs = f"{size.matrices} pairs of {size.tokens} rows and a matrix"
+            return f"{gathered[0]} of {pairs} reads more than one kernel should"
+        if len(gathered) != len(found):
+            return "products with chosen matrices and with given ones are not one kernel"
     if foreign := [
         t for t in map(graph.types.__getitem__, _results(found)) if not t.dtype.is_float
     ]:
@@ -126,10 +143,10 @@ def _trouble_after_dense(graph: Graph, found: list[Node]) -> str:
     for node in graph.nodes:
         reads = bool(dependent.intersection(node.inputs))
         if node.op in DENSE:
-            if dependent.intersection(node.inputs[:2]):
+            if dependent.intersection(factors(node)):
                 return f"{node.op} of another product needs all of it"
             dependent.update(node.outputs)
-        elif op_named(node.op).kind not in (Kind.ELEMENTWISE, Kind.VIEW):
+        elif op_named(node.op).kind not in (Kind.ELEMENTWISE, Kind.VIEW) and node.op != "arange":
             return f"{node.op} and a matrix product are not one kernel"
         elif reads:
             if not _keeps_rows(Call.of(graph, node), node, tokens):

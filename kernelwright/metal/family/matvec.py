@@ -8,13 +8,12 @@ from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.weight import FLOAT_MODES
 from kernelwright.metal.family.component import ragged_parts
+from kernelwright.metal.family.contraction import MAX_PAIRS
 
 PRODUCTS = frozenset({"quantized_matmul", "gather_qmm"})
 """Contractions that a kernel of this family computes where few vectors meet the matrix."""
 KEPT_VALUES = 64
 """Values of its vectors that a lane keeps in registers while it walks along the matrix."""
-MAX_PAIRS = 64
-"""Pairs of a vector and a matrix; beyond, sorting them by matrix reads less."""
 _BITS = frozenset({2, 3, 4, 5, 6, 8})
 
 

@@ -46,6 +46,17 @@ def residual(x: mx.array, w: mx.array, h: mx.array) -> tuple[mx.array, mx.array]
     return h + y, mx.tanh(y)
 
 
+def experts(x: mx.array, gate: mx.array, up: mx.array, chosen: mx.array) -> mx.array:
+    """The gated products of each token's chosen experts, as mlx-lm writes them."""
+    x = mx.expand_dims(x, (-2, -3))
+    y = mx.gather_mm(x, gate.swapaxes(-1, -2), rhs_indices=chosen)
+    return y * mx.sigmoid(y) * mx.gather_mm(x, up.swapaxes(-1, -2), rhs_indices=chosen)
+
+
+def joined_experts(x: mx.array, down: mx.array, chosen: mx.array, h: mx.array) -> mx.array:
+    return mx.gather_mm(x, down, rhs_indices=chosen).squeeze(-2) + h
+
+
 CASES: dict[str, tuple[Function, list[str], str]] = {
     "bias and activation": (linear, ["f16[1,256]", "f16[64,256]", "f16[64]"], ""),
     "several rows": (linear, ["bf16[3,128]", "bf16[32,128]", "bf16[32]"], "columns=2, strips=2"),
@@ -121,6 +132,21 @@ CASES: dict[str, tuple[Function, list[str], str]] = {
         ["f16[1,128]", "i8[16,128]", "f16[16,1]"],
         "columns=2",
     ),
+    "chosen experts": (
+        experts,
+        ["f16[3,1,128]", "f16[6,32,128]", "f16[6,32,128]", "u32[3,1,2]"],
+        "columns=2, strips=2, teams=2, vector=4",
+    ),
+    "chunks of chosen experts": (
+        joined_experts,
+        ["bf16[2,4,1,96]", "bf16[7,96,40]", "i32[2,4]", "bf16[2,4,40]"],
+        "columns=1, strips=2, teams=1, vector=8, terms=2, chunks=3, lanes=16",
+    ),
+    "chosen rows and matrices": (
+        lambda x, w, i, j: mx.tanh(mx.gather_mm(x, w, i, j)),
+        ["f32[6,3,20]", "f32[2,3,20,12]", "u32[2,5]", "u32[2,5]"],
+        "columns=1, vector=1",
+    ),
     "heads": (
         lambda x, w: (x @ w.T).reshape(2, 1, 4, 8).transpose(0, 2, 1, 3) * 2,
         ["f32[2,1,64]", "f32[32,64]"],
@@ -187,6 +213,23 @@ def test_the_planner_takes_few_rows_and_leaves_many_to_mlx() -> None:
         for r in partition(graph_of(gated, ["f16[96,64]", *weights]))
         for node in r.nodes
     )
+
+
+def test_the_planner_takes_few_chosen_experts_and_leaves_many_to_mlx() -> None:
+    def held(tokens: int) -> list[int]:
+        weights = ["f16[64,512,256]"] * 2
+        graph = graph_of(experts, [f"f16[1,{tokens},256]", *weights, f"u32[1,{tokens},8]"])
+        return [sum(node.op == "gather_mm" for node in r.nodes) for r in partition(graph)]
+
+    assert held(1) == [2]
+    assert not any(held(16))
+
+
+def test_experts_pass_the_evaluator(judge: Judge) -> None:
+    types = ["f16[2,1,128]", "f16[6,32,128]", "f16[6,32,128]", "u32[2,1,2]"]
+    task = Task(graph_of(experts, types), "experts")
+    evaluation = judge(task, lower(task.graph, schedules(task.graph, DEVICE)[0]))
+    assert evaluation.is_correct, evaluation.summary
 
 
 def test_a_norm_keeps_its_square_to_itself() -> None:

@@ -133,6 +133,14 @@ class Writer:
         self.bind(term, name)
         return name
 
+    def define_places(self, terms: Iterable[Expr]) -> None:
+        """Give every computed place at which the terms read a variable, before any loop."""
+        for term in walk(terms):
+            for place in term.places if isinstance(term, Load) else ():
+                if place.number not in self.bound:
+                    self.prepare([place])
+                    self.define(place)
+
     def _assign(self, name: str, term: Expr) -> None:
         """Write what gives a variable the value of a term, branches where it is a choice."""
         if not isinstance(term, Switch) or term.number in self.bound:

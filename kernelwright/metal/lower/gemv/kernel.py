@@ -125,6 +125,7 @@ class _Tiles:
     def _declare(self) -> None:
         tokens, own = self.dense.tokens, self._own_columns
         dimensions = "".join(f"[{n}]" for n in (tokens, own) if n > 1)
+        self.writer.define_places([t for dot in self.dots for t in (dot.row, dot.weight)])
         for name in self.sums:
             self.writer.line(f"float {name}{dimensions} = {'{}' if dimensions else '0.0f'};")
 

@@ -7,12 +7,18 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
-from kernelwright.metal.family.contraction import DENSE, dense_sizes, trouble_with_dense
+from kernelwright.metal.family.contraction import (
+    DENSE,
+    GATHERED,
+    dense_sizes,
+    trouble_with_dense,
+)
 from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.program.signature import RESERVED, Signature
 from kernelwright.metal.lower.term.build import Builder
+from kernelwright.metal.lower.term.chosen import chosen_pair
 from kernelwright.metal.lower.term.view import Coordinates
 
 PARTIAL = "chunk_sums"
@@ -98,7 +104,7 @@ class Dense(Builder):
         if node is None or node.op not in DENSE:
             return super()._make(value, places)
         total = self._dot(node, places).total
-        return total if node.op == "matmul" else self._with_bias(node, places, total)
+        return self._with_bias(node, places, total) if node.op == "addmm" else total
 
     def _with_bias(self, node: Node, places: Coordinates, total: Expr) -> Expr:
         """Return `alpha * total + beta * bias`."""
@@ -127,8 +133,13 @@ class Dense(Builder):
     def _new_dot(self, node: Node, lead: Sequence[Index], column: Index) -> Dot:
         left, right = node.inputs[:2]
         depth = Index.of(Axis("depth", self.depth))
-        row = self._operand(left, (*lead, depth))
-        weight = self._operand(right, (*lead[:-1], depth, column))
+        if node.op in GATHERED:
+            rows, matrix = chosen_pair(self, node, tuple(lead[:-1]))
+            row = self.element(left, (*rows, lead[-1], depth))
+            weight = self.element(right, (*matrix, depth, column))
+        else:
+            row = self._operand(left, (*lead, depth))
+            weight = self._operand(right, (*lead[:-1], depth, column))
         if any(axis.name == "token" for axis in weight.axes):
             raise UnsupportedError(f"{node.op} has a matrix for each row; leave it to MLX.")
         axes = (self.rows + Index.of(self.column)).axes

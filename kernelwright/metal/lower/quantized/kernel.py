@@ -106,7 +106,8 @@ class Rows:
 
     def write(self) -> str:
         """Return the kernel's body."""
-        self._choose_matrices()
+        # What says which matrix a vector is multiplied with.
+        self.writer.define_places([t for dot in self.dots for t in dot.read])
         for _ in self.dots:
             self._declare_total()
         with self._tiles():
@@ -132,14 +133,6 @@ class Rows:
         is_spread = self.product.is_gathered and self.product.vectors > 1
         kept = head if is_spread else head[:-1]
         return [h for h in kept if self.writer.mentions(h.split(" = ")[0].split()[-1])]
-
-    def _choose_matrices(self) -> None:
-        """Name what says which matrix a vector is multiplied with."""
-        for term in walk([t for dot in self.dots for t in dot.read]):
-            for place in term.places if isinstance(term, Load) else ():
-                if place.number not in self.writer.bound:
-                    self.writer.prepare([place])
-                    self.writer.define(place)
 
     def _declare_total(self) -> None:
         several = self.vectors * self.schedule.results > 1

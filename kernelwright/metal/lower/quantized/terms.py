@@ -14,11 +14,12 @@ from kernelwright.metal.family.matvec import (
     products,
     unfit,
 )
-from kernelwright.metal.kernel_ir.expression import Expr, IndexValue, Load, Store
+from kernelwright.metal.kernel_ir.expression import Expr, Load, Store
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
+from kernelwright.metal.lower.term.chosen import chosen_pair
 from kernelwright.metal.lower.term.view import Coordinates
 
 _SCALES = {
@@ -89,7 +90,10 @@ class Products(Builder):
         call = Call.of(self.graph, node)
         x, (packed, scales, *biases) = node.inputs[0], packed_inputs(node, call)
         product = Product.of(call, node.op)
-        source, matrix = self._chosen(node, lead) if product.is_gathered else (tuple(lead), ())
+        source, matrix = tuple(lead), ()
+        if product.is_gathered:
+            rows, matrix = chosen_pair(self, node, tuple(lead[:-1]))
+            source = (*rows, lead[-1])
         column = Index.of(Axis(REDUCED_AXIS, product.columns))
         tile = Index.of(Axis("tile", product.columns))
         digits, words = product.run
@@ -106,21 +110,6 @@ class Products(Builder):
             scale = self.apply(_SCALES[product.mode], Dtype.FLOAT32, "scale", scale)
         bias = self.element(biases[0], group) if biases else None
         return Dot(total, value, read, scale, bias, product.bits)
-
-    def _chosen(self, node: Node, lead: Sequence[Index]) -> tuple[Coordinates, Coordinates]:
-        """Return where a pair's vector and its matrix stand."""
-        left, right = node.inputs[-2:]
-        shape, matrices = (self.graph.types[v].shape for v in node.inputs[:2])
-        vectors = Call.of(self.graph, node).inputs[0].size // shape[-1]
-        place = self._place(self.element(left, tuple(lead[:-1])), vectors)
-        choice = self._place(self.element(right, tuple(lead[:-1])), matrices[0])
-        return unflatten(place, shape[:-1]), (choice,)
-
-    def _place(self, term: Expr, extent: int) -> Index:
-        """Return a computed place; what counts vectors is one already."""
-        if isinstance(term, IndexValue) and term.index.bounds[1] < extent:
-            return term.index
-        return self.dynamic(term, extent)
 
 
 def product_stores(graph: Graph, signature: Signature) -> tuple[list[Store], list[Dot], Product]:
