@@ -217,7 +217,8 @@ def _gather_qmm(call: Call, x: mx.array, w: mx.array, *rest: mx.array) -> mx.arr
 
 def _gather_mm(call: Call, x: mx.array, y: mx.array, left: mx.array, right: mx.array) -> mx.array:
     is_sorted = call.flag("left_sorted") or call.flag("right_sorted")
-    made = mx.gather_mm(*_multiplied_here(x, y), left, right, sorted_indices=is_sorted)
+    x, y = _multiplied_here(x, y)
+    made = mx.gather_mm(x, y, left, right, sorted_indices=is_sorted)
     return made.astype(to_mlx_dtype(call.outputs[0].dtype))
 
 
@@ -225,19 +226,19 @@ def _block_masked(call: Call, x: mx.array, y: mx.array, *masks: mx.array) -> mx.
     # MLX lists the output's mask first, then those of both operands.
     out = masks[0] if len(masks) % 2 else None
     left, right = masks[-2:] if len(masks) >= 2 else (None, None)
-    size = call.integer("block_size")
-    made = mx.block_masked_mm(*_multiplied_here(x, y), size, out, left, right)
+    x, y = _multiplied_here(x, y)
+    made = mx.block_masked_mm(x, y, call.integer("block_size"), out, left, right)
     return made.astype(to_mlx_dtype(call.outputs[0].dtype))
 
 
-def _multiplied_here(*factors: mx.array) -> tuple[mx.array, ...]:
+def _multiplied_here(x: mx.array, y: mx.array) -> tuple[mx.array, mx.array]:
     """Return factors as the backend takes them in a product of chosen matrices or blocks.
 
     On a CPU that is float32 alone; products are added up in float32 and rounded once anywhere.
     """
     if mx.default_device() != mx.Device(mx.cpu):
-        return factors
-    return tuple(x.astype(mx.float32) for x in factors)
+        return x, y
+    return x.astype(mx.float32), y.astype(mx.float32)
 
 
 def _fft(call: Call, x: mx.array) -> mx.array:

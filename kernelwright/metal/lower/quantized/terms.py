@@ -90,7 +90,8 @@ class Products(Builder):
         call = Call.of(self.graph, node)
         x, (packed, scales, *biases) = node.inputs[0], packed_inputs(node, call)
         product = Product.of(call, node.op)
-        source, matrix = tuple(lead), ()
+        source: Coordinates = tuple(lead)
+        matrix: Coordinates = ()
         if product.is_gathered:
             rows, matrix = chosen_pair(self, node, tuple(lead[:-1]))
             source = (*rows, lead[-1])
