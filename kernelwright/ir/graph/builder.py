@@ -176,25 +176,38 @@ Rule = Callable[[GraphBuilder, Node, Call], Sequence[ValueId] | None]
 """Sees a node over the new graph's values; returns what to use instead, or None to keep it."""
 
 
+Writer = Callable[[GraphBuilder, int, Mapping[ValueId, ValueId]], Sequence[ValueId]]
+"""Writes the node at an index anew, over what stands for the values of the old graph."""
+
+
 def rewrite(graph: Graph, rules: Sequence[Rule], *, merge: bool = False) -> Graph:
     """Rebuild a graph in one forward sweep, offering every node to each rule in turn."""
+
+    def write(
+        builder: GraphBuilder, index: int, number: Mapping[ValueId, ValueId]
+    ) -> Sequence[ValueId]:
+        node = graph.nodes[index]
+        moved = Node(node.op, tuple(number[v] for v in node.inputs), (), node.attributes)
+        call = Call.of(graph, node)
+        for rule in rules:
+            made = rule(builder, moved, call)
+            if made is not None:
+                return made
+        return builder.add(node.op, moved.inputs, call.outputs, node.attributes)
+
+    return rebuild(graph, write, merge=merge)
+
+
+def rebuild(graph: Graph, write: Writer, *, merge: bool = False) -> Graph:
+    """Write every node of a graph anew, in one forward sweep."""
     builder = GraphBuilder(merge=merge)
     number: dict[ValueId, ValueId] = {}
     for value in graph.inputs:
         number[value] = builder.value(graph.types[value])
     for value, constant in graph.constants:
         number[value] = builder.constant(constant)
-    for node in graph.nodes:
-        moved = Node(node.op, tuple(number[v] for v in node.inputs), (), node.attributes)
-        call = Call.of(graph, node)
-        made: Sequence[ValueId] | None = None
-        for rule in rules:
-            made = rule(builder, moved, call)
-            if made is not None:
-                break
-        if made is None:
-            made = builder.add(node.op, moved.inputs, call.outputs, node.attributes)
-        number.update(zip(node.outputs, made, strict=True))
+    for index, node in enumerate(graph.nodes):
+        number.update(zip(node.outputs, write(builder, index, number), strict=True))
     inputs = [number[v] for v in graph.inputs]
     outputs = [number[v] for v in graph.outputs]
     return builder.finish(inputs, outputs, graph, moved_labels(graph, number))

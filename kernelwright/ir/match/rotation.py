@@ -1,26 +1,87 @@
 """Rotary embeddings as maps of rows: pairs of elements turned by an angle each."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelwright.ir.graph import ValueId
+from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.match.placement import View
-from kernelwright.ir.match.row_map import Element, Sum
+from kernelwright.ir.match.row_map import LONGEST_ROW, Element, RowMaps, Sum
 
 Layout = Literal["halves", "interleaved"]
+_MOVING = frozenset({"concatenate", "slice_update", "matmul"})
+_TURNING = frozenset(
+    {"add", "subtract", "multiply", "negative", "concatenate", "slice_update", "select"}
+)
+_SUMS = frozenset({"add", "subtract"})
+_PRODUCTS = frozenset({"multiply", "negative", "matmul"})
+_DEEPEST = 5
+_MOST_AXES = 2
 
 
 @dataclass(frozen=True)
 class Rotation:
     """Rows of `x` turned by cosines and sines, all of each or neighbours in it."""
 
-    x: ValueId
-    cosine: ValueId
-    sine: ValueId
+    x: View
+    first: int
+    """The place in a row of x of the first element of a row that is made."""
+    width: int
+    cosines: tuple[Element, ...]
+    """Of each turned place, in order; so are the sines."""
+    sines: tuple[Element, ...]
     layout: Layout
     turned: range
     """Which elements of a row are turned; the others stay as they are."""
+
+
+def find_rotation(maps: RowMaps, value: ValueId) -> Rotation | None:
+    """Read a value as rows whose pairs are turned by angles, however they are cut and joined."""
+    shape, dtype = maps.plain.type(value).shape, maps.plain.type(value).dtype
+    if not dtype.is_float or not _may_turn(maps, value, _DEEPEST):
+        return None
+    # Pairs are often put together along an axis of their own, before or behind the other one.
+    for axes in range(1, min(len(shape), _MOST_AXES) + 1):
+        if math.prod(shape[-axes:]) > LONGEST_ROW:
+            break
+        if (found := rotation_of(maps.row(value, axes))) is not None:
+            return found
+    return None
+
+
+def _may_turn(maps: RowMaps, value: ValueId, left: int) -> bool:
+    """Say whether a row is put together of sums of products, which is quicker to see."""
+    # Where each pair is multiplied by its own matrix, columns are cut from a repeated table.
+    is_pair = maps.plain.type(value).shape[-1:] == (2,)
+    whole = _below(maps, value)
+    if whole is None or whole.op in _PRODUCTS:
+        return False
+    parts = [node.op for v in whole.inputs if (node := _below(maps, v))]
+    if whole.op in _SUMS and not _PRODUCTS.issuperset(parts):
+        # Sums of other sums are what layers add to what came before.
+        return False
+    turning = _TURNING | {"slice"} if is_pair else _TURNING
+    found: set[str] = set()
+    frontier = [(value, left)]
+    while frontier:
+        value, left = frontier.pop()
+        node = _below(maps, value, through_repeats=is_pair)
+        if node is None:
+            continue
+        if node.op != "matmul" or maps.is_small_known(node.inputs[1]):
+            found.add(node.op)
+        if left and node.op in turning:
+            frontier += [(v, left - 1) for v in node.inputs]
+    return "multiply" in found and not any(map(found.isdisjoint, (_MOVING, _SUMS)))
+
+
+def _below(maps: RowMaps, value: ValueId, *, through_repeats: bool = False) -> Node | None:
+    """Return the node that makes a value before it is seen in another shape."""
+    shown = ("reshape", "broadcast") if through_repeats else ("reshape",)
+    while (node := maps.plain.node(value)) is not None and node.op in shown:
+        value = node.inputs[0]
+    return maps.names.node(value)
 
 
 def rotation_of(row: Sequence[Sum]) -> Rotation | None:
@@ -33,13 +94,15 @@ def rotation_of(row: Sequence[Sum]) -> Rotation | None:
     layouts: tuple[Layout, Layout] = ("halves", "interleaved")
     kept = [*range(turned.start), *range(turned.stop, len(row))]
     for x in sorted(set.intersection(*views)):
-        is_kept = all(row[place] == {((x, place),): 1.0} for place in kept)
-        if not is_kept or not _holds_each_row(x):
+        if not _holds_each_row(x):
+            continue
+        first = min(i for terms in row for key in terms for v, i in key if v == x)
+        if not all(row[place] == {((x, first + place),): 1.0} for place in kept):
             continue
         for layout in layouts:
-            tables = _tables(row, turned, x, layout)
+            tables = _tables(row, turned, (x, first), layout)
             if tables is not None:
-                return Rotation(x[0], *tables, layout, turned)
+                return Rotation(x, first, len(row), *tables, layout, turned)
     return None
 
 
@@ -49,9 +112,9 @@ def _holds_each_row(x: View) -> bool:
 
 
 def _tables(
-    row: Sequence[Sum], turned: range, x: View, layout: Layout
-) -> tuple[ValueId, ValueId] | None:
-    half = len(turned) // 2
+    row: Sequence[Sum], turned: range, x: Element, layout: Layout
+) -> tuple[tuple[Element, ...], tuple[Element, ...]] | None:
+    half, (view, first) = len(turned) // 2, x
     cosines: list[Element] = []
     sines: list[Element] = []
     for i, place in enumerate(turned):
@@ -59,15 +122,15 @@ def _tables(
             is_first, other = i < half, turned[(i + half) % len(turned)]
         else:
             is_first, other = i % 2 == 0, turned[i ^ 1]
-        cosine = _factor(row[place], (x, place), 1.0)
-        sine = _factor(row[place], (x, other), -1.0 if is_first else 1.0)
+        cosine = _factor(row[place], (view, first + place), 1.0)
+        sine = _factor(row[place], (view, first + other), -1.0 if is_first else 1.0)
         if cosine is None or sine is None:
             return None
         cosines.append(cosine)
         sines.append(sine)
     if not _is_table(cosines, layout) or not _is_table(sines, layout):
         return None
-    return cosines[0][0][0], sines[0][0][0]
+    return tuple(cosines), tuple(sines)
 
 
 def _is_table(found: Sequence[Element], layout: Layout) -> bool:

@@ -7,6 +7,7 @@ a map of rows is recognised by what it does and not by how it is written.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +41,16 @@ _WIDEST_MATRIX = 256
 
 @dataclass
 class RowMaps:
-    """Reads the values of one graph; `names` says which value stands for a value that is read."""
+    """Reads the values of one graph; `names` says which value stands for a value that is read.
+
+    Where maps are exact, a value is what it is read as in every bit, but for the sign of a zero:
+    what is rounded by a cast stands for itself, and so does what a zero is multiplied by.
+    """
 
     graph: Graph
     plain: Source
     names: Source
+    is_exact: bool = False
     _known: Known = field(init=False)
     _read: dict[tuple[ValueId, int], list[Sum]] = field(default_factory=dict)
     _wholes: set[ValueId] = field(default_factory=set)
@@ -92,11 +98,22 @@ class RowMaps:
             return None
         numbers = [float(number) for number in self._known.value(value).reshape(-1)]
         is_table = len(set(numbers)) > 1 and not _SIGNS.issuperset(numbers)
-        return None if is_table else numbers
+        # The weight of a norm is all ones before training, and a bias all zeros.
+        is_weight = len(set(numbers)) == 1 and value in self._held
+        return None if is_table or is_weight else numbers
+
+    @cached_property
+    def _held(self) -> frozenset[ValueId]:
+        """Values that hang on an array that the graph has captured."""
+        held = {v for v, constant in self.graph.constants if constant.type.size > 1}
+        for node in self.graph.nodes:
+            if held.intersection(node.inputs):
+                held.update(node.outputs)
+        return frozenset(held)
 
     def _made(self, node: Node, shape: tuple[int, ...], axes: int) -> list[Sum] | None:
         match node.op:
-            case "cast" if self.plain.type(node.inputs[0]).dtype.is_float:
+            case "cast" if not self.is_exact and self.plain.type(node.inputs[0]).dtype.is_float:
                 return self.row(node.inputs[0], axes)
             case "negative":
                 return [_scaled(terms, -1.0) for terms in self.row(node.inputs[0], axes)]
@@ -106,7 +123,7 @@ class RowMaps:
                 return self._moved(node, shape, axes)
             case "select":
                 return self._chosen(node, axes)
-            case "matmul" if axes == 1:
+            case "matmul" if axes == 1 and not self.is_exact:
                 return self._multiplied(*node.inputs)
         return None
 
@@ -133,6 +150,8 @@ class RowMaps:
         if node.op == "multiply" and any(map(self._scales, rows)):
             # What a norm or a scale makes of a row is turned as a whole: it stands for itself.
             return None
+        if self.is_exact and self._loses_terms(node.op, rows):
+            return None
         pairs = zip(*rows, strict=True)
         join = _product if node.op == "multiply" else _total
         sign = -1.0 if node.op == "subtract" else 1.0
@@ -146,6 +165,13 @@ class RowMaps:
         self._wholes |= products
         self._read.clear()
         return self._computed(node, axes)
+
+    @staticmethod
+    def _loses_terms(op: str, rows: Sequence[Sequence[Sum]]) -> bool:
+        """Say whether an infinity would be lost: times zero, or taken from itself."""
+        if op == "multiply":
+            return not all(terms for row in rows for terms in row)
+        return any(one.keys() & other.keys() for one, other in zip(*rows, strict=True))
 
     def _product_below(self, value: ValueId) -> ValueId | None:
         """Return the product that a value shows, or shows parts of."""

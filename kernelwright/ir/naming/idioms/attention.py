@@ -1,65 +1,22 @@
 """Recognising rotary embeddings and scaled dot-product attention."""
 
-import math
-
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.match.attention import Factor, attention_of, unscaled
-from kernelwright.ir.match.rotation import rotation_of
-from kernelwright.ir.match.row_map import LONGEST_ROW
-from kernelwright.ir.naming.idioms.reader import Match, Parameter, PlainSource, Reader
+from kernelwright.ir.match.rotation import find_rotation
+from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
 from kernelwright.ir.ops import Call
 
-_MOVING = frozenset({"concatenate", "slice_update", "matmul"})
-_TURNING = frozenset(
-    {"add", "subtract", "multiply", "negative", "concatenate", "slice_update", "select"}
-)
-_SUMS = frozenset({"add", "subtract"})
-_PRODUCTS = frozenset({"multiply", "negative", "matmul"})
-_DEEPEST = 5
-_MOST_AXES = 2
 _PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")
 
 
 def rope(reader: Reader, value: ValueId) -> Match | None:
     """Match pairs of a row's elements turned by angles, however they are cut and joined."""
-    shape = reader.shape(value)
-    if not reader.type(value).dtype.is_float or not _may_turn(reader, value, _DEEPEST):
+    found = find_rotation(reader.maps, value)
+    if found is None:
         return None
-    # Pairs are often put together along an axis of their own, before or behind the other one.
-    for axes in range(1, min(len(shape), _MOST_AXES) + 1):
-        if math.prod(shape[-axes:]) > LONGEST_ROW:
-            break
-        found = rotation_of(reader.maps.row(value, axes))
-        if found is not None:
-            operands = {"x": found.x, "cos": found.cosine, "sin": found.sine}
-            return Match("rope", operands, {"layout": found.layout})
-    return None
-
-
-def _may_turn(reader: Reader, value: ValueId, left: int) -> bool:
-    """Say whether a row is put together of sums of products, which is quicker to see."""
-    whole = reader.node(value)
-    parts = [] if whole is None else [node.op for v in whole.inputs if (node := reader.node(v))]
-    if whole is None or whole.op in _PRODUCTS:
-        return False
-    if whole.op in _SUMS and not _PRODUCTS.issuperset(parts):
-        # Sums of other sums are what layers add to what came before.
-        return False
-    # Where each pair is multiplied by its own matrix, columns are cut from a repeated table.
-    is_pair = reader.shape(value)[-1:] == (2,)
-    turning = _TURNING | {"slice"} if is_pair else _TURNING
-    found: set[str] = set()
-    frontier = [(value, left)]
-    while frontier:
-        value, left = frontier.pop()
-        node = reader.node(reader.root(value) if is_pair else value)
-        if node is None:
-            continue
-        if node.op != "matmul" or reader.maps.is_small_known(node.inputs[1]):
-            found.add(node.op)
-        if left and node.op in turning:
-            frontier += [(v, left - 1) for v in node.inputs]
-    return "multiply" in found and not any(map(found.isdisjoint, (_MOVING, _SUMS)))
+    cosine, sine = (table[0][0][0] for table in (found.cosines, found.sines))
+    operands = {"x": found.x[0], "cos": cosine, "sin": sine}
+    return Match("rope", operands, {"layout": found.layout})
 
 
 def attention(reader: Reader, value: ValueId) -> Match | None:
@@ -68,7 +25,7 @@ def attention(reader: Reader, value: ValueId) -> Match | None:
     if whole is not None:
         return _gathered(reader, whole)
     node = reader.node(value)
-    found = None if node is None else attention_of(PlainSource(reader), node)
+    found = None if node is None else attention_of(reader.plain, node)
     if found is None:
         return None
     scores = found.scores
@@ -93,7 +50,7 @@ def attention(reader: Reader, value: ValueId) -> Match | None:
 
 def _unscaled(reader: Reader, value: ValueId) -> tuple[Factor, ValueId]:
     """Take the number that a query or key is multiplied by away from it, before or after views."""
-    factor, below = unscaled(PlainSource(reader), _through(reader, value, _PASSED))
+    factor, below = unscaled(reader.plain, _through(reader, value, _PASSED))
     return factor, _through(reader, below, _PASSED)
 
 

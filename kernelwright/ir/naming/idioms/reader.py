@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
+from kernelwright.ir.match.graph_source import GraphSource
 from kernelwright.ir.match.placement import (
     Placement,
     Rows,
@@ -76,6 +77,7 @@ class Reader:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.plain = GraphSource(graph)
         self._first: dict[tuple[str, tuple[tuple[str, Attribute], ...], ValueId], ValueId] = {}
         self._repeated: dict[tuple[ValueId, Placement], ValueId] = {}
         self._bases: dict[ValueId, ValueId] = {}
@@ -85,7 +87,7 @@ class Reader:
     @cached_property
     def maps(self) -> RowMaps:
         """What each element of a row is made of."""
-        return RowMaps(self.graph, PlainSource(self), self)
+        return RowMaps(self.graph, self.plain, self)
 
     def base(self, value: ValueId) -> ValueId:
         """Return what a value is, before reshapes and casts that keep its numbers.
@@ -246,7 +248,7 @@ class Reader:
 
     def _place(self, value: ValueId) -> tuple[ValueId, Placement]:
         if value not in self._placed:
-            self._placed[value] = placed(PlainSource(self), value, through_casts=True)
+            self._placed[value] = placed(self.plain, value, through_casts=True)
         return self._placed[value]
 
     def _first_of(self, value: ValueId) -> ValueId:
@@ -275,38 +277,3 @@ class Reader:
         index = self.graph.producer_of.get(value)
         return None if index is None else self.graph.nodes[index]
 
-
-@dataclass(frozen=True)
-class PlainSource:
-    """A graph as patterns see it that look through nothing by themselves."""
-
-    reader: Reader
-
-    def base(self, value: ValueId) -> ValueId:
-        """Return the value itself."""
-        return value
-
-    def node(self, value: ValueId) -> Node | None:
-        """Return the node that makes a value."""
-        index = self.reader.graph.producer_of.get(value)
-        return None if index is None else self.reader.graph.nodes[index]
-
-    def row(self, value: ValueId) -> ValueId | None:
-        """Return what is repeated along the last axis to become a value."""
-        node = self.node(value)
-        if node is None or node.op != "broadcast":
-            return None
-        source, shape = node.inputs[0], self.type(value).shape
-        return source if self.type(source).shape == (*shape[:-1], 1) else None
-
-    def number(self, value: ValueId) -> float | None:
-        """Return the number that a value holds everywhere, if it is known."""
-        return self.reader.constant(value)
-
-    def call(self, node: Node) -> Call:
-        """Return a node's attributes and types."""
-        return self.reader.call(node)
-
-    def type(self, value: ValueId) -> TensorType:
-        """Return the shape and dtype of a value."""
-        return self.reader.type(value)

@@ -4,7 +4,8 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.builder import Rule, rewrite
 from kernelwright.ir.passes import fold, mean, quantization, view
 from kernelwright.ir.passes.duplicate import split_views
-from kernelwright.ir.passes.standard import algebra, product, rope, slicing, softmax
+from kernelwright.ir.passes.standard import algebra, product, slicing, softmax
+from kernelwright.ir.passes.standard.rope import turn_rows
 
 _RULES: tuple[Rule, ...] = (
     *fold.RULES,
@@ -16,7 +17,6 @@ _RULES: tuple[Rule, ...] = (
     *softmax.RULES,
     *product.RULES,
     *slicing.RULES,
-    *rope.RULES,
     *algebra.ORDER,
 )
 _MOST_SWEEPS = 16
@@ -33,11 +33,15 @@ def standardize(graph: Graph) -> Graph:
     so does what is written unsafely: an exponential without its shift, a variance as a difference
     of squares, a logarithm of a softmax.
     """
-    for _ in range(_MOST_SWEEPS):
+    for sweep in range(_MOST_SWEEPS):
         simpler = rewrite(graph, _RULES, merge=True)
-        if simpler == graph:
+        if sweep and simpler == graph:
+            # Its rotary embeddings have been looked for.
             break
-        graph = simpler
+        turned = turn_rows(simpler)
+        if turned == graph:
+            break
+        graph = turned
     return split_views(graph)
 
 
