@@ -216,12 +216,25 @@ def test_rows_that_are_turned_with_others_are_no_rope() -> None:
     assert "rope" not in {idiom.name for idiom in idioms(graph)}
 
 
-@pytest.mark.parametrize("has_weight", [True, False])
-def test_a_row_may_be_normed_before_it_is_turned(has_weight: bool) -> None:
+def test_a_part_of_a_wider_row_may_be_turned() -> None:
+    """As the part of a key that holds positions, beside one that holds none."""
+
+    def later(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
+        a, b = x[..., 2:4], x[..., 4:6]
+        c, s = cosine[:, :2], sine[:, :2]
+        return mx.concatenate([a * c - b * s, a * s + b * c], axis=-1)
+
+    assert [idiom.name for idiom in idioms(graph_of(later, TABLE, TABLE))] == ["rope"]
+
+
+@pytest.mark.parametrize("weight", [mx.arange(1.0, WIDTH + 1), mx.ones(WIDTH), None])
+def test_a_row_may_be_normed_before_it_is_turned(weight: mx.array | None) -> None:
+    """Before training all weights of a norm are one."""
+
     def normed(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
-        weight = mx.arange(1.0, WIDTH + 1) if has_weight else None
         return Way("split", "plain", "joined")(mx.fast.rms_norm(x, weight, 1e-5), cosine, sine)
 
     found = idioms(graph_of(normed, TABLE, TABLE))
     assert [idiom.name for idiom in found] == ["rms_norm", "rope"]
     assert dict(found[1].operands)["x"] == found[0].output
+    assert ("weight" in dict(found[0].operands)) == (weight is not None)

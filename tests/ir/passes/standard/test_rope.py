@@ -83,6 +83,22 @@ def as_bits(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
     return z[..., None].view(mx.float32).reshape(x.shape)
 
 
+def signs() -> mx.array:
+    return mx.where(mx.arange(D) < D // 2, -1.0, 1.0)
+
+
+def updated(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
+    made = mx.zeros_like(x)
+    made[..., : D // 2], made[..., D // 2 :] = turned(*halves(x), c, s)
+    return made
+
+
+def by_matrices(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
+    turns = mx.stack([c, -s, s, c], axis=-1).reshape(1, 1, L, D // 2, 2, 2)
+    rows = x.reshape(B, H, L, D // 2, 1, 2)
+    return (turns[..., 0] * rows[..., 0] + turns[..., 1] * rows[..., 1]).reshape(x.shape)
+
+
 def partly(turn: Turn) -> Turn:
     def partial(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
         size = 2 * c.shape[-1]
@@ -118,6 +134,15 @@ PAIRS: list[Turn] = [
     lambda x, c, s: x * beside(c, c) + beside(-x[..., 1::2], x[..., ::2]) * beside(s, s),
     as_bits,
 ]
+WHOLE: list[Turn] = [
+    HALVES[0],
+    lambda x, c, s: x * after(c, c) + mx.roll(x, D // 2, axis=-1) * signs() * after(s, s),
+    lambda x, c, s: (
+        x * mx.tile(c, (1, 2))
+        + mx.where(mx.arange(D) < D // 2, -exchanged(x), exchanged(x)) * mx.tile(s, (1, 2))
+    ),
+    updated,
+]
 ANGLES: list[Turn] = [
     lambda x, t, u: after(*turned(*halves(x), mx.cos(t), mx.sin(t))),
     lambda x, t, u: x * mx.cos(after(t, t)) + rotated(x) * mx.sin(after(t, t)),
@@ -129,6 +154,8 @@ PART = (L, D // 4)
 WAYS: dict[str, tuple[list[Turn], tuple[int, ...]]] = {
     "halves": (HALVES, TABLE),
     "pairs": (PAIRS, TABLE),
+    "halves of whole rows": (WHOLE, TABLE),
+    "pairs by matrices": ([PAIRS[0], by_matrices], TABLE),
     "angles": (ANGLES, TABLE),
     "the first half's halves": ([partly_at_once, *map(partly, HALVES)], PART),
     "the first half's pairs": ([partly(turn) for turn in PAIRS[:5]], PART),
@@ -193,6 +220,18 @@ def test_halves_and_pairs_and_the_way_back_stay_apart() -> None:
     tasks = [task_of(turn, arrays) for turn in (HALVES[0], PAIRS[0], back)]
     tasks.append(task_of(with_full_tables, wide))
     assert len({task.fingerprint for task in tasks}) == 4
+
+
+def test_what_a_zero_hides_of_an_infinity_is_no_turn() -> None:
+    """A product with a matrix of signs is NaN where a row has an infinity, and a turn is not."""
+    matrix = mx.array(np.roll(np.eye(D), D // 2, axis=1) * np.repeat([1, -1], D // 2)[:, None])
+
+    def by_matrix(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
+        return x * after(c, c) + (x @ matrix.astype(mx.float32)) * after(s, s)
+
+    arrays = [mx.ones(X), mx.ones(TABLE), mx.ones(TABLE)]
+    assert mx.array_equal(by_matrix(*arrays), HALVES[0](*arrays))
+    assert task_of(by_matrix, arrays).fingerprint != task_of(HALVES[0], arrays).fingerprint
 
 
 def test_a_turn_by_complex_pairs_needs_no_complex_kernel() -> None:
