@@ -276,4 +276,3 @@ class Reader:
     def _producer(self, value: ValueId) -> Node | None:
         index = self.graph.producer_of.get(value)
         return None if index is None else self.graph.nodes[index]
-
