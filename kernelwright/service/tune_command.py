@@ -154,10 +154,17 @@ def _workload(
     if path.suffix == ".json" and path.exists() and b'"parts"' in path.read_bytes():
         return None, load_workload(path)
     found = load_target(target)
-    if found.example_inputs is not None:
-        return found, record_call(found.name, found.model, found.example_inputs)
-    made = record_generation(found.name, found.model, prompt=prompt, tokens=tokens, batches=batches)
-    return found, made
+    name, model, inputs = found.name, found.model, found.example_inputs
+    try:
+        if inputs is not None:
+            return found, record_call(name, model, inputs)
+        return found, record_generation(name, model, prompt=prompt, tokens=tokens, batches=batches)
+    except (RuntimeError, ValueError) as e:
+        raise InputError(
+            f"{name} does not run on this machine: {str(e).partition(chr(10))[0]} Record it where "
+            f"it runs (kernelwright tune {target} --record trace.json) and search the trace here, "
+            "or give it weights that MLX multiplies here, such as float32."
+        ) from e
 
 
 def _search(

@@ -91,3 +91,26 @@ def test_a_file_that_is_no_text_is_answered_in_one_sentence(tmp_path: Path) -> N
     done = CliRunner().invoke(app, ["tune", str(path)])
     assert isinstance(done.exception, InputError)
     assert "cannot be read as a configuration" in str(done.exception)
+
+
+def test_a_model_that_mlx_cannot_run_here_is_answered_in_one_sentence(tmp_path: Path) -> None:
+    mx.set_default_device(mx.cpu)
+    path = tmp_path / "config.json"
+    experts = {
+        "model_type": "qwen3_moe",
+        "head_dim": 16,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "moe_intermediate_size": 32,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "max_position_embeddings": 64,
+        "norm_topk_prob": True,
+    }
+    path.write_text(json.dumps(CONFIG | experts))
+    done = CliRunner().invoke(app, ["tune", str(path), "--prompt", "4"])
+    assert isinstance(done.exception, InputError)
+    assert "does not run on this machine: [GatherMM::eval]" in str(done.exception)
+    assert "--record trace.json" in str(done.exception)
