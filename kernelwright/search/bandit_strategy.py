@@ -239,7 +239,11 @@ class BanditStrategy:
         # The steps that write go on in one conversation, and it is over: what another would be
         # told differs in nothing until there is a new verdict.
         steps = _WRITES if play.move.step in _WRITES else {play.move.step}
-        play.dry |= {Move(step, play.move.model) for step in steps}
+        models = {play.move.model}
+        if play.move.step in _WRITES:
+            # Whoever stood in is through with it, too.
+            models.add(self._coder.speaker(search.task, play.move.model))
+        play.dry |= {Move(step, model) for step in steps for model in models}
         return self._step(play, search)
 
     def _since_begun(self, play: Play, search: TaskSearch) -> Spent:

@@ -33,6 +33,9 @@ class Improver(Protocol):
     def awaits(self, task: Task, model: str = "") -> frozenset[str]:
         """Return the programs whose verdicts their author, a model or any, was not told yet."""
 
+    def speaker(self, task: Task, model: str) -> str:
+        """Return who answered last where a model was asked: itself, or another in its stead."""
+
     def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
         """Tell the last verdicts; return what their authors say is worth knowing."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import InputError
+from kernelwright.evaluator.speed.predicted_time import peak_time
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Region
 from kernelwright.metal.device.base import DeviceInfo
@@ -105,8 +106,7 @@ def estimate_of(task: Task, profile: ChipProfile) -> Estimate:
     ways = (eager_traffic(graph), compiled_traffic(graph), fast_traffic(graph))
 
     def time_us(nbytes: int, launches: int) -> float:
-        copied = nbytes / (profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency)
-        return copied + launches * profile.launch_us
+        return peak_time(nbytes, launches, 0, profile).microseconds
 
     return Estimate(
         mlx_us=min(time_us(way.nbytes, way.launches) for way in ways),

@@ -160,3 +160,28 @@ def test_why_one_model_answers_instead_of_another_is_told_wherever_people_look(
     assert "× refused" in page.causes
     assert (talks[0].purpose.role, talks[0].number) == ("planner", 0)
     assert talks[0].handovers or talks[1].handovers
+
+
+def test_a_stand_in_goes_on_in_the_one_conversation(
+    judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("agents.roles.coder", "search.bandit_strategy"):
+        monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
+    bodies = iter([BODY, FIXED_RACE])
+
+    def reluctant(request: Heard) -> Response:
+        if role_of(request) == "planner":
+            return whole(request)
+        if request.model == "small":
+            return REFUSAL
+        body = next(bodies, None)
+        return DONE if body is None else submitted(draft(body))
+
+    with (
+        KernelStore(str(tmp_path / "kernels.db")) as store,
+        LoopbackServer(reluctant) as server,
+    ):
+        run(store, judge, ("openai:small", "openai:large"), server.base_url("openai"))
+    asked = [r for r in server.requests if role_of(r) == "coder"]
+    told = [(r.model, len(r.messages)) for r in asked]
+    assert told[:4] == [("small", 1), ("large", 1), ("large", 4), ("large", 7)], told

@@ -87,6 +87,9 @@ class Asked:
     def awaits(self, task: Task, model: str = "") -> frozenset[str]:
         return frozenset()
 
+    def speaker(self, task: Task, model: str) -> str:
+        return model
+
     def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
         return ()
 

@@ -93,10 +93,9 @@ def test_profile_counts_and_predicts(file: str) -> None:
 def test_profile_shows_the_dominating_bound_on_a_named_chip(file: str) -> None:
     sizes = ("-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1", "--chip", "m4-max")
     (found,) = json.loads(typed("profile", file, *sizes, "--json").output)["predictions"]
-    assert (found["chip"], found["bound"]) == (
-        "m4-max",
-        max(found["bounds_us"], key=found["bounds_us"].__getitem__),
-    )
+    # Any launch takes about as long, of which its threads' latency is all that could be shorter.
+    assert (found["chip"], found["bound"]) == ("m4-max", "launch")
+    assert max(found["bounds_us"], key=found["bounds_us"].__getitem__) == "latency"
     shown = typed("profile", file, *sizes).output.split("\n")
     row = next(line for line in shown if line.startswith("m4-max"))
     assert re.search(rf"~[\d.]+ \S+ +{found['bound']} +\d+% +prediction", row)

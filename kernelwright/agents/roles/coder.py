@@ -98,6 +98,12 @@ class _TaskTalk:
     threads: dict[str, _Thread] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def thread_of(self, model: str) -> _Thread:
+        """Return where a model goes on: in its own open conversation, or as another's stand-in."""
+        own = self.threads.get(model, _Thread())
+        joined = (t for t in self.open_threads() if t.session and t.session.model == model)
+        return own if own.open_session is not None else next(joined, own)
+
     def open_threads(self) -> list[_Thread]:
         return [thread for thread in self.threads.values() if thread.open_session is not None]
 
@@ -144,7 +150,8 @@ class ModelCoder:
         with talk.lock:
             if is_at_floor(task, device, history):
                 return ()
-            thread = talk.threads.setdefault(start.model, _Thread())
+            talk.threads.setdefault(start.model, _Thread())
+            thread = talk.thread_of(start.model)
             session, asked = thread.open_session, ""
             if session is None:
                 talk.count += 1
@@ -165,12 +172,15 @@ class ModelCoder:
     def awaits(self, task: Task, model: str = "") -> frozenset[str]:
         """Return the programs of a task whose verdicts a model, or any, was not told yet."""
         talk = self._talks.get(task.fingerprint, _TaskTalk())
-        sessions = [
-            thread.open_session
-            for name, thread in talk.threads.items()
-            if not model or name == model
-        ]
+        threads = [talk.thread_of(model)] if model else talk.open_threads()
+        sessions = [thread.open_session for thread in threads]
         return frozenset(p for session in sessions if session for p in session.submitted)
+
+    def speaker(self, task: Task, model: str) -> str:
+        """Return who answered last where a model was asked: itself, or another in its stead."""
+        talk = self._talks.get(task.fingerprint, _TaskTalk())
+        session = talk.thread_of(model).session
+        return session.model if session is not None and session.model else model
 
     def conclude(self, task: Task, history: Sequence[Attempt]) -> Sequence[Conclusion]:
         """Tell the last verdicts, and return what the models say is worth knowing."""

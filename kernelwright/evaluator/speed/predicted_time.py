@@ -15,15 +15,15 @@ class PredictedTime:
 
 
 def peak_time(nbytes: int, launches: int, flops: int, profile: ChipProfile) -> PredictedTime:
-    """Predict launches that move and compute at a chip's peak."""
+    """Predict launches that move and compute at a chip's peak, and wait for what any waits for."""
     bytes_per_us = profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency
     parts = {
         "memory": nbytes / bytes_per_us,
         "compute": flops / (profile.float_tflops * 1e6),
-        "launch": launches * profile.launch_us,
+        "launch": launches * profile.least_wait_us,
     }
-    busy_us = max(parts["memory"], parts["compute"])
-    return PredictedTime(busy_us + parts["launch"], max(parts, key=lambda part: parts[part]))
+    longest = max(parts, key=lambda part: parts[part])
+    return PredictedTime(launches * profile.launch_us + parts[longest], longest)
 
 
 def speedups_of(

@@ -8,6 +8,7 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
+from kernelwright.evaluator.inputs.counted import COMMON_DRAW, common_suite
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.shape import hidden_graphs, timed_graphs, visible_graphs
 from kernelwright.evaluator.inputs.suite import (
@@ -60,6 +61,15 @@ class CaseSource:
         shared = self._take(config.secret, task, graphs, build, caught)
         # Threads that draw for others may not have come to it.
         return (build_own() if own.cancel() else own.result()).added_to(shared)
+
+    def common(self, task: Task, program: Program) -> Suite:
+        """Return the cases that a program's time is predicted for, whatever the secret."""
+        graphs = visible_graphs(task, program, self.config)
+
+        def build() -> Suite:
+            return common_suite(task, graphs, self.config)
+
+        return self._take(COMMON_DRAW, task, graphs, build)
 
     def hidden(self, task: Task, program: Program, purpose: str = "hidden") -> Suite:
         """Return cases at shapes and of seeds that nobody has seen, others for each purpose."""

@@ -119,6 +119,7 @@ class Trial:
         sanitize: bool = False,
         count: bool = False,
         counts_all: bool = False,
+        sampled_by: str = "",
         fast_error: FastError = "usual",
         watch: bool = False,
         forced: tuple[ForcedCondition, ...] = (),
@@ -133,7 +134,7 @@ class Trial:
             fast_error=fast_error,
             sanitize=sanitize,
             count=count,
-            sample_seed=self._sample_seed(seed) if count else 0,
+            sample_seed=self._sample_seed(seed, sampled_by) if count else 0,
             counts_all=counts_all,
             watch=watch,
             forced=forced,
@@ -178,9 +179,9 @@ class Trial:
         reply = self.call(RunParts(key, rows.inputs, rows.moves, options), self._patience_s)
         return _read_result(reply)
 
-    def _sample_seed(self, seed: int) -> int:
+    def _sample_seed(self, seed: int, sampled_by: str) -> int:
         """Return what draws the threadgroups that are counted: nothing that a program can know."""
-        text = f"{self.config.secret}|counted threadgroups|{self.program.id}|{seed}"
+        text = f"{sampled_by or self.config.secret}|counted threadgroups|{self.program.id}|{seed}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
     def _poison(self, seed: int) -> int:

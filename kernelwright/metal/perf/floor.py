@@ -22,12 +22,13 @@ def floor_us(graph: Graph, schedule: Schedule, profile: ChipProfile) -> float:
     memory_us = moved / (profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency)
     lanes, width = _team(schedule)
     if not lanes:
-        return memory_us + profile.launch_us
+        return max(memory_us, profile.least_wait_us) + profile.launch_us
     steps = math.ceil(family.row_length / (lanes * width))
     waves = math.ceil(family.row_count * lanes / (profile.cores * profile.core.threads))
     waiting_us = steps * waves * _UNHIDDEN * profile.memory_latency_us
     launches = 2 if isinstance(schedule, Split) else 1
-    return max(memory_us, waiting_us) + launches * profile.launch_us
+    busy_us = max(memory_us, waiting_us, launches * profile.least_wait_us)
+    return busy_us + launches * profile.launch_us
 
 
 def _team(schedule: Schedule) -> tuple[int, int]:

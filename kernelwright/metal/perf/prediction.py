@@ -1,6 +1,6 @@
 """From a launch's counters to a time on a chip: what each resource takes, and what overlaps."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from kernelwright.metal.device.base import Counters
@@ -29,6 +29,8 @@ _READ_BYTES = 16
 """The most that a lane reads at once, where reads were not counted."""
 _OVERLAP = 9.3
 """How sharply the longest of several times decides: fitted, see docs/prediction.md."""
+_ABOUT_LEAST = 1.1
+"""Times the least that a launch takes, up to which nothing but the launch is worth a change."""
 
 
 class Prediction(Record):
@@ -38,9 +40,9 @@ class Prediction(Record):
     chip: str
     time_us: float
     bound: Bound
-    """What limits the time; `launch` when the work is shorter than starting it."""
+    """What limits the time; `launch` where any launch takes about as long."""
     bounds_us: dict[Bound, float]
-    """How long each resource alone would take."""
+    """How long each resource alone would take, beside the launch's start."""
     imbalance_us: float = 0.0
     """How long the largest threadgroup keeps one core after the others are through."""
     memory_bytes: int
@@ -83,7 +85,6 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
         "dispatch": dispatch_us,
         **core_us,
         "latency": latency_us,
-        "launch": profile.launch_us,
     }
     overlapped_us = _overlapped((memory_us, cache_us, dispatch_us, busiest_us, latency_us))
     in_turn_us = (memory_us + cache_us + busiest_us) / place.independent
@@ -94,13 +95,20 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
         kernel=counters.kernel,
         chip=profile.name,
         time_us=time_us,
-        bound=max(bounds, key=lambda bound: bounds[bound]),
+        bound=_bound(bounds, time_us, profile),
         bounds_us=bounds,
         imbalance_us=imbalance_us,
         memory_bytes=moved,
         bandwidth_share=moved / time_us / (profile.bandwidth_gb_s * 1e3),
         occupancy=place.customers * SIMD_WIDTH / profile.core.saturating_threads,
     )
+
+
+def _bound(bounds_us: Mapping[Bound, float], time_us: float, profile: ChipProfile) -> Bound:
+    """Return what a change would have to shorten; the start of a launch is the same for all."""
+    if time_us <= _ABOUT_LEAST * profile.least_launch_us:
+        return "launch"
+    return max(bounds_us, key=lambda bound: bounds_us[bound])
 
 
 def _straggling_us(

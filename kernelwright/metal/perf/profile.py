@@ -191,6 +191,18 @@ class ChipProfile(Record):
         """Peak of 32-bit arithmetic."""
         return self.cores * self.core.float_operations * self.clock_ghz / 1e3
 
+    @property
+    def least_wait_us(self) -> float:
+        """How long a started launch takes at least: the life of a simdgroup that reads once."""
+        costs = self.core.costs
+        cycles = self.core.instruction_cycles * (costs.thread + costs.read)
+        return self.threadgroup_start_us + self.memory_latency_us + cycles / (self.clock_ghz * 1e3)
+
+    @property
+    def least_launch_us(self) -> float:
+        """How long a launch takes at least, from the end of the one before to its own."""
+        return self.launch_us + self.least_wait_us
+
 
 _ASSUMED = (
     "core",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -9,10 +10,16 @@ from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.attacks.uneven import UnevenKernel, even_kernels, uneven_kernels
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
-from kernelwright.evaluator.evaluation import Stage, Status
+from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.stages import counting
 from kernelwright.evaluator.stages.trial import Trial
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import canonicalize, capture
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.device.base import Counters
 from kernelwright.metal.device.executable import RunResult
+from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 CONFIG = EvaluatorConfig(secret="counting", through=Stage.CONFIRMATION)
 
@@ -53,6 +60,7 @@ def test_what_other_builds_give_is_judged(
         sanitize: bool = False,
         count: bool = False,
         counts_all: bool = False,
+        sampled_by: str = "",
         watch: bool = False,
     ) -> RunResult:
         result = run(
@@ -62,6 +70,7 @@ def test_what_other_builds_give_is_judged(
             sanitize=sanitize,
             count=count,
             counts_all=counts_all,
+            sampled_by=sampled_by,
             watch=watch,
         )
         if {"sanitize": sanitize, "count": count}[build]:
@@ -86,6 +95,7 @@ def test_too_few_counts_are_implausible(monkeypatch: pytest.MonkeyPatch, strict:
         sanitize: bool = False,
         count: bool = False,
         counts_all: bool = False,
+        sampled_by: str = "",
         watch: bool = False,
     ) -> RunResult:
         result = run(
@@ -95,6 +105,7 @@ def test_too_few_counts_are_implausible(monkeypatch: pytest.MonkeyPatch, strict:
             sanitize=sanitize,
             count=count,
             counts_all=counts_all,
+            sampled_by=sampled_by,
             watch=watch,
         )
         counters = tuple(
@@ -115,3 +126,71 @@ def test_too_few_counts_are_implausible(monkeypatch: pytest.MonkeyPatch, strict:
     assert found.status is Status.IMPLAUSIBLE
     assert found.stages[-1].stage is Stage.COUNT
     assert "where every right kernel needs" in found.summary
+
+
+ERF = """\
+uint i = thread_position_in_grid.x;
+float v = x[i];
+out[i] = metal::abs(v) > 1.0f ? metal::precise::exp(-v * v) : 1.0f - v * v;"""
+
+
+def hump(x: mx.array) -> mx.array:
+    return mx.where(mx.abs(x) > 1.0, mx.exp(-x * x), 1.0 - x * x)
+
+
+@pytest.fixture(scope="module")
+def parted() -> tuple[Task, Program]:
+    """A program whose lanes part by the data, and what it computes."""
+    task = Task(canonicalize(capture(hump, mx.zeros((1000,)))), "hump")
+    kernel = Kernel(
+        name="hump",
+        inputs=("x",),
+        outputs=("out",),
+        source=ERF,
+        grid=(1000, 1, 1),
+        threadgroup=(32, 1, 1),
+    )
+    types = (Tensor(name="x", shape=(1000,), dtype=Dtype.FLOAT32),)
+    outputs = (Tensor(name="out", shape=(1000,), dtype=Dtype.FLOAT32),)
+    return task, Program(inputs=types, outputs=outputs, kernels=(kernel,))
+
+
+def counted_by(secret: str, parted: tuple[Task, Program]) -> Evaluation:
+    config = EvaluatorConfig(secret=secret, through=Stage.COUNT)
+    with Evaluator("simulator", config) as evaluator:
+        found = evaluator.evaluate(*parted)
+    assert found.status is Status.CORRECT, found.summary
+    return found
+
+
+@pytest.fixture(scope="module")
+def first(parted: tuple[Task, Program]) -> Evaluation:
+    return counted_by("one", parted)
+
+
+def test_a_program_has_one_predicted_time_whatever_the_secret(
+    parted: tuple[Task, Program], first: Evaluation
+) -> None:
+    second = counted_by("two", parted)
+    assert first.predicted_us == second.predicted_us
+    assert first.counters == second.counters
+
+
+def test_a_secret_draw_decides_where_it_takes_longer(
+    monkeypatch: pytest.MonkeyPatch, parted: tuple[Task, Program], first: Evaluation
+) -> None:
+    count = counting.count_case
+
+    def quick_where_known(
+        trial: Trial, reference: Reference, most: int, sampled_by: str = ""
+    ) -> tuple[Counters, ...]:
+        found = count(trial, reference, most, sampled_by)
+        barriers = 0 if sampled_by else 32 * 100
+        return tuple(c.model_copy(update={"barriers": barriers}) for c in found)
+
+    honest = first.predicted_us
+    monkeypatch.setattr(counting, "count_case", quick_where_known)
+    found = counted_by("one", parted)
+    assert honest is not None
+    assert found.predicted_us is not None
+    assert found.predicted_us > 1.5 * honest

@@ -72,6 +72,12 @@ def test_little_work_is_bound_by_its_launch() -> None:
     assert _predict(threads=1024, megabytes=0).bound == "launch"
 
 
+def test_a_wait_beyond_that_of_any_launch_is_latency_though_starting_takes_longer() -> None:
+    waiting = _predict(threads=256, megabytes=0, barriers=10)
+    assert waiting.bounds_us["latency"] < find_profile("m2-pro").launch_us
+    assert waiting.bound == "latency"
+
+
 def test_few_threadgroups_do_not_reach_the_bandwidth() -> None:
     few = _predict(threads=512, megabytes=8)
 

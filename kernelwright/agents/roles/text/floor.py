@@ -16,20 +16,31 @@ class Floor:
     """One launch that moves and multiplies only what every right kernel must."""
 
     launch_us: float
+    wait_us: float
+    """Until its first threads have begun, read once and ended, however little they do."""
     memory_us: float
     arithmetic_us: float
 
     @property
     def time_us(self) -> float:
         """The least time in all."""
-        return self.launch_us + max(self.memory_us, self.arithmetic_us)
+        return self.launch_us + max(self._parts_us.values())
+
+    @property
+    def _parts_us(self) -> dict[str, float]:
+        """What goes on side by side, by what it is for."""
+        return {
+            "until any threads have begun, read and ended": self.wait_us,
+            "to move what must be": self.memory_us,
+            "to multiply what must be": self.arithmetic_us,
+        }
 
     def __str__(self) -> str:
         """Say it in a line."""
+        reason, longest_us = max(self._parts_us.items(), key=lambda part: part[1])
         return (
             f"{self.time_us:.3g} us: {self.launch_us:.3g} us to start one kernel, and "
-            f"{max(self.memory_us, self.arithmetic_us):.3g} us to "
-            f"{'move' if self.memory_us >= self.arithmetic_us else 'multiply'} what must be"
+            f"{longest_us:.3g} us {reason}"
         )
 
     def is_reached_by(self, evaluation: Evaluation) -> bool:
@@ -45,6 +56,7 @@ def floor_of(graph: Graph, device: DeviceInfo) -> Floor | None:
         return None
     return Floor(
         launch_us=chip.launch_us,
+        wait_us=chip.least_wait_us,
         memory_us=least_bytes(graph) / (chip.bandwidth_gb_s * 1e3 * chip.bandwidth_efficiency),
         arithmetic_us=least_operations(graph) / (chip.float_tflops * 1e6),
     )

@@ -101,11 +101,12 @@ def _parts(evaluation: Evaluation, device: DeviceInfo) -> Iterator[str]:
         parts = sorted(found.bounds_us.items(), key=lambda item: -item[1])
         told = ", ".join(f"{name} {us:.3g} us" for name, us in parts if us >= 0.01)
         waits = f", and {found.imbalance_us:.3g} us for the largest threadgroup alone"
+        kernel = counters.kernel.rsplit("_", 1)[0]
         yield (
-            f"  {counters.kernel.rsplit('_', 1)[0]}: {found.time_us:.3g} us = the longest of "
-            f"{told}, and what it cannot hide of the others"
-            f"{waits if found.imbalance_us >= 0.01 else ''}; starting a kernel takes "
-            f"{chip.launch_us:g} us; {found.occupancy:.0%} of the threads that keep the units "
-            f"busy; {counters.threadgroup_bytes} bytes of threadgroup memory, "
+            f"  {kernel}: {found.time_us:.3g} us = {chip.launch_us:g} us "
+            f"to start it, the longest of {told}, and what it cannot hide of the others"
+            f"{waits if found.imbalance_us >= 0.01 else ''}; of the latency any kernel waits "
+            f"{chip.least_wait_us:.2g} us; {found.occupancy:.0%} of the threads that keep the "
+            f"units busy; {counters.threadgroup_bytes} bytes of threadgroup memory, "
             f"{counters.thread_array_bytes} bytes of arrays a thread in registers."
         )
