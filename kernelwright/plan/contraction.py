@@ -1,7 +1,7 @@
 """Which contractions a region should hold, and which of them MLX's own kernels would win."""
 
 from kernelwright.ir.graph import Graph, Node
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Domain, Kind, op_named
 from kernelwright.metal.family.contraction import DENSE, FEW_QUERIES, FEW_TOKENS, DenseSizes
 from kernelwright.plan.mlx.attention import is_worth_tiling
 
@@ -46,6 +46,12 @@ def is_memory_bound(
     call = Call.of(graph, node)
     moved = sum(t.nbytes for t in (*call.inputs, *call.outputs))
     return op_named(node.op).flops(call) <= flops_per_byte * (moved + launch_bytes)
+
+
+def chooses_matrices(node: Node) -> bool:
+    """Say whether indices choose the matrices of a node's product, as a router does experts."""
+    op, count = op_named(node.op), len(node.inputs)
+    return op.kind is Kind.CONTRACTION and op.behaviour.domain(count - 1, count) is Domain.INDEX
 
 
 def writes_no_more(graph: Graph) -> bool:

@@ -8,6 +8,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.naming.idioms import Idiom, idioms
 from kernelwright.ir.ops import Call, Domain, Kind, op_named
 from kernelwright.ir.region import Region
+from kernelwright.plan.contraction import chooses_matrices
 from kernelwright.plan.mlx.attention import has_mlx_kernel
 from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
 from kernelwright.plan.mlx.fusion import launches, launches_apart, step_groups, with_repeats
@@ -217,13 +218,12 @@ def _taken(graph: Graph, node: Node, place: int) -> dict[ValueId, int]:
     often as it is named; nothing where the node takes all of it.
     """
     op, whole = op_named(node.op), graph.types[node.inputs[place]]
-    domains = [op.behaviour.domain(i, len(node.inputs)) for i in range(len(node.inputs))]
     if op.kind is Kind.VIEW and place == 0:
         seen = [v for v in node.outputs if graph.consumers_of[v] or v in graph.outputs]
     elif op.behaviour.data_places == (place,):
         seen = list(node.outputs)
-    elif op.kind is Kind.CONTRACTION and Domain.INDEX in domains[-1:]:
-        if domains[place] is Domain.INDEX:
+    elif chooses_matrices(node):
+        if op.behaviour.domain(place, len(node.inputs)) is Domain.INDEX:
             return {}
         chosen = graph.types[node.inputs[-2 if place == 0 else -1]].size
         matrices = math.prod(whole.shape[:-2])

@@ -225,6 +225,14 @@ def test_the_planner_takes_few_chosen_experts_and_leaves_many_to_mlx() -> None:
     assert not any(held(16))
 
 
+def test_a_product_of_chosen_experts_is_a_region_alone() -> None:
+    def joined(x: mx.array, down: mx.array, chosen: mx.array) -> mx.array:
+        return mx.gather_mm(x, down, rhs_indices=chosen).sum(axis=-3)
+
+    (region,) = partition(graph_of(joined, ["f16[4,1,256]", "f16[64,256,512]", "u32[4]"]))
+    assert "gather_mm" in [node.op for node in region.nodes]
+
+
 def test_experts_pass_the_evaluator(judge: Judge) -> None:
     types = ["f16[2,1,128]", "f16[6,32,128]", "f16[6,32,128]", "u32[2,1,2]"]
     task = Task(graph_of(experts, types), "experts")
