@@ -31,6 +31,19 @@ def test_what_one_task_may_take_is_said_too() -> None:
     assert expected.cap == "never more than $2.00, 5 calls a task, 1 min 30 s a task"
 
 
+@pytest.mark.parametrize("caps", [Caps(calls=5), Caps(tokens=40_000), Caps(dollars=0.1)])
+def test_no_task_is_forecast_beyond_its_caps(caps: Caps) -> None:
+    spec = SearchSpec(models=("anthropic:claude-sonnet-5",))
+    free, held = (
+        forecast([TASK.graph], spec.model_copy(update={"task_caps": c})) for c in (Caps(), caps)
+    )
+    assert free is not None
+    assert held is not None
+    assert 1 < held.calls < free.calls
+    # The plan is of no task yet.
+    assert caps.calls is None or held.calls == caps.calls + 1
+
+
 def test_a_price_of_ones_own_counts() -> None:
     price = Price(input=1000.0, output=1000.0)
     spec = SearchSpec(models=("openai:gpt-unheard-of",), prices={"openai:gpt-unheard-of": price})

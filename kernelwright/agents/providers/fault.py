@@ -206,14 +206,28 @@ def said_with(status: int, words: str) -> str:
     return line[:_LONGEST_QUOTE] or f"status {status}"
 
 
+def retry_sentence(model: str, fault: Fault) -> str:
+    """Say in one sentence why a request is repeated after a wait."""
+    what = {
+        FaultKind.UNREACHABLE: "cannot be reached yet",
+        FaultKind.BUSY: "is busy, or asks to wait",
+    }.get(fault.kind, "failed")
+    return f"{model} {what} ({_gist(fault)}); trying again."
+
+
+def _gist(fault: Fault) -> str:
+    said = fault.message.strip().rstrip(".")
+    if len(said) <= _LONGEST_IN_SENTENCE:
+        return said
+    return f"{said[:_LONGEST_IN_SENTENCE].rstrip()} …"
+
+
 def sentence(model: str, fault: Fault) -> str:
     """Say in one sentence what happened and what to do."""
     # `openai-responses` and `anthropic-batch` take the key of the provider.
     provider = model.split(":", 1)[0].partition("-")[0]
     variable = f"{provider.upper()}_API_KEY"
-    said = fault.message.strip().rstrip(".")
-    if len(said) > _LONGEST_IN_SENTENCE:
-        said = f"{said[:_LONGEST_IN_SENTENCE].rstrip()} …"
+    said = _gist(fault)
     match fault.kind:
         case FaultKind.BAD_KEY:
             return f"{model} refuses the key ({said}); set {variable} to a valid one."

@@ -34,9 +34,11 @@ from kernelwright.agents.providers.fault import (
     QuotaError,
     ReplyError,
     UnusableModelError,
+    retry_sentence,
     sentence,
 )
 from kernelwright.agents.providers.price import FREE, Price
+from kernelwright.agents.session.async_bridge import Remark, silently
 from kernelwright.agents.session.ledger import (
     ABANDONED,
     Call,
@@ -56,6 +58,10 @@ _OUTPUT_SHARES = (1, 2, 4)
 _MOST_CONCESSIONS = 8
 _MOST_OF_A_KIND = {FaultKind.TOO_LONG: 2, FaultKind.UNREADABLE: 3, FaultKind.EMPTY: 3}
 """Replies of no use to one request: each is paid for, and the next is seldom another."""
+_MOST_UNHEARD = 3
+"""Tries of a server that never replied: a wrong address is no passing fault."""
+_TOLD_WAIT_S = 5.0
+"""From so long a wait on people are told of it."""
 _LONGEST_QUEUE_S = 0.05
 
 
@@ -123,6 +129,10 @@ class LiveExchange:
     limits: Limits = USUAL_LIMITS
     patience: Patience = USUAL_PATIENCE
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
+    remark: Remark = silently
+    """Takes a sentence for a person: why a reply takes long."""
+    _was_heard: bool = False
+    """True once the server sent anything but silence."""
     _wasted: dict[str, Spent] = field(default_factory=dict)
 
     @property
@@ -197,6 +207,7 @@ class LiveExchange:
             wait=self._wait_s,
             stop=partial(self._is_tried_enough, Counter()),
             sleep=self.sleep,
+            before_sleep=self._tell_wait,
             reraise=True,
         )
         taken: TimedReply = await retrying(self._conceding, call, asked)
@@ -206,9 +217,20 @@ class LiveExchange:
         """Count the fault of an attempt among those `seen`; say whether it was the last one."""
         if (fault := _fault_in(state)) is not None:
             seen[fault.kind] += 1
+            is_away = fault.kind is FaultKind.UNREACHABLE
+            self._was_heard |= not is_away
+            if is_away and not self._was_heard and seen[fault.kind] >= _MOST_UNHEARD:
+                return True
             if seen[fault.kind] >= _MOST_OF_A_KIND.get(fault.kind, self.patience.attempts):
                 return True
         return state.attempt_number >= self.patience.attempts
+
+    def _tell_wait(self, state: tenacity.RetryCallState) -> None:
+        """Tell people before a wait that they would notice, and where nothing was heard yet."""
+        fault = _fault_in(state)
+        wait_s = state.next_action.sleep if state.next_action is not None else 0.0
+        if fault is not None and (wait_s >= _TOLD_WAIT_S or not self._was_heard):
+            self.remark(retry_sentence(self.name, fault))
 
     def _wait_s(self, state: tenacity.RetryCallState) -> float:
         """What the server asked for, else a randomised back-off."""
@@ -254,6 +276,7 @@ class LiveExchange:
             receipt = Receipt(partial(self.ledger.keep_place, call.id), place)
             limits = self._limits(call.purpose.task, most_tokens)
             reply = await self.wire.send(call.prompt, asked, limits, receipt)
+            self._was_heard = True
             cost = self._cost(reply.usage)
             _check_empty(reply)
             outcome = Outcome.of(reply, cost)
@@ -335,10 +358,7 @@ class LiveExchange:
             return self.price
         if self.budget.campaign.dollars is None and self.budget.per_task.dollars is None:
             return FREE
-        raise ModelError(
-            f"no price is known for {self.name}, so a cap in dollars cannot hold; add a row to "
-            f"your prices.toml, or cap tokens or calls instead."
-        )
+        raise unpriced(self.name)
 
 
 def _check_empty(reply: Reply) -> None:
@@ -365,6 +385,14 @@ def _error_of(fault: Fault) -> type[ModelError]:
     if fault.kind is FaultKind.QUOTA:
         return QuotaError
     return OutageError if fault.kind in PASSING else UnusableModelError
+
+
+def unpriced(model: str) -> ModelError:
+    """Return what is said where a cap in dollars cannot hold."""
+    return ModelError(
+        f"no price is known for {model}, so a cap in dollars cannot hold; add a row to your "
+        "prices.toml, or cap tokens or calls instead."
+    )
 
 
 def recalled(recorded: RecordedCall, ledger: Ledger, call_id: str = "") -> TimedReply:

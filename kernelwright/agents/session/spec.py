@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self, get_args
 from urllib.parse import urlsplit
 
-from kernelwright.agents.budget import Budget
+from kernelwright.agents.budget import Budget, Caps
 from kernelwright.agents.providers.batch import PRICE_SHARE
 from kernelwright.agents.providers.client import Effort, Endpoint, Limits, ProviderClient
 from kernelwright.agents.providers.key import Key, find_key
 from kernelwright.agents.providers.price import FREE, Price, PriceTable, load_prices
 from kernelwright.agents.providers.registry import PROVIDERS, provider_of
+from kernelwright.agents.session.async_bridge import Remark, silently
 from kernelwright.agents.session.conversation import Conversations, Exchange
 from kernelwright.agents.session.ledger import Ledger, RecordedCall
-from kernelwright.agents.session.live import LiveExchange, Patience, Recollection
+from kernelwright.agents.session.live import LiveExchange, Patience, Recollection, unpriced
 from kernelwright.agents.session.replay import ReplayExchange
 from kernelwright.errors import UsageError
 from kernelwright.metal.diagnostic import Record
@@ -142,6 +143,22 @@ def price_of(spec: ModelSpec, table: PriceTable) -> Price | None:
     return price.shared(PRICE_SHARE) if price and spec.asks_by_the_batch else price
 
 
+def check_prices(
+    specs: Sequence[ModelSpec], caps: Sequence[Caps], prices: Mapping[str, Price] | None = None
+) -> None:
+    """Refuse a live model without a price under a cap in dollars.
+
+    Raises:
+        ModelError: there is one.
+    """
+    if all(cap.dollars is None for cap in caps):
+        return
+    table = load_prices(prices)
+    for spec in specs:
+        if spec.is_live and price_of(spec, table) is None:
+            raise unpriced(str(spec))
+
+
 def open_model(
     specs: Sequence[ModelSpec],
     *,
@@ -151,13 +168,18 @@ def open_model(
     settings: ChatSettings = USUAL_SETTINGS,
     prices: Mapping[str, Price] | None = None,
     rewire: Rewire = lambda wire: wire,
+    remark: Remark = silently,
 ) -> Conversations | None:
     """Return the conversation partner for a list of models, later ones as fallbacks.
 
     `recorded` gives the calls of a campaign for `replay:`; `prices` win over the tables on disk;
-    `rewire` is for rehearsals. What the ledger holds already is counted into `budget` and never
-    paid for again. None when the only model is `none`.
+    `rewire` is for rehearsals; `remark` is told why a reply takes long. What the ledger holds
+    already is counted into `budget` and never paid for again. None when the only model is `none`.
+
+    Raises:
+        ModelError: a key is missing, or a price under a cap in dollars.
     """
+    check_prices(specs, (budget.campaign, budget.per_task), prices)
     calls = ledger.calls()
     budget.restore((call.call.purpose.task, call.cost, call.latency_s) for call in calls)
     recollection = Recollection(calls)
@@ -176,6 +198,7 @@ def open_model(
                     recollection=recollection,
                     limits=limits_of(spec, settings.limits),
                     patience=settings.patience,
+                    remark=remark,
                 )
             )
     return Conversations(exchanges, concurrency=settings.concurrency) if exchanges else None

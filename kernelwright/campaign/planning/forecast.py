@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterable, Iterator
 
-from kernelwright.agents.providers.price import PriceTable
+from kernelwright.agents.budget import Caps, Cost
+from kernelwright.agents.providers.price import Price, PriceTable
 from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.agents.roles.text.coder_prompt import Brief, coder_prompt
 from kernelwright.agents.session import ModelSpec, Usage, load_prices
@@ -63,13 +64,14 @@ def forecast(graphs: Iterable[Graph], spec: SearchSpec) -> Forecast | None:
     live = [model for model in named if model.is_live]
     if not live:
         return None
-    expected = [call for graph in graphs for call in _calls(graph, spec)]
+    prices = load_prices(spec.prices)
+    price = price_of(live[0], prices)
+    expected = [call for graph in graphs for call in _calls(graph, spec, price)]
     usage = Usage(
         input_tokens=sum(call.input_tokens for call in expected),
         cache_read_tokens=sum(call.cache_read_tokens for call in expected),
         output_tokens=sum(call.output_tokens for call in expected),
     )
-    prices = load_prices(spec.prices)
     first, *further = [(model, _dollars(model, prices, usage)) for model in live]
     return Forecast(
         model=str(first[0]),
@@ -112,17 +114,29 @@ def size_warning(name: str, graph: Graph) -> str:
     )
 
 
-def _calls(graph: Graph, spec: SearchSpec) -> Iterator[Usage]:
+def _calls(graph: Graph, spec: SearchSpec, price: Price | None) -> Iterator[Usage]:
     """The calls that one function will need: a plan, and a task's programs and corrections."""
     yield _usage(planner_prompt(graph, _NOWHERE).opening_bytes, _PLAN_TOKENS)
     drafts = math.ceil(spec.candidates_per_task * _MODEL_SHARE)
     for region in partition(graph):
         task = Task(region.extract(), "task")
         prompt = coder_prompt(task, _NOWHERE, (), Brief())
-        turns = math.ceil(drafts * _TURNS_A_DRAFT)
-        for turn in range(turns):
-            history = turn * _TURN_BYTES
-            yield _usage(prompt.opening_bytes + history, _TURN_TOKENS, is_cached=turn > 0)
+        turns = (
+            _usage(prompt.opening_bytes + turn * _TURN_BYTES, _TURN_TOKENS, is_cached=turn > 0)
+            for turn in range(math.ceil(drafts * _TURNS_A_DRAFT))
+        )
+        yield from _within(turns, spec.task_caps, price)
+
+
+def _within(turns: Iterable[Usage], caps: Caps, price: Price | None) -> Iterator[Usage]:
+    """Yield a task's calls as far as its caps let it go."""
+    spent = Cost()
+    for usage in turns:
+        dollars = 0.0 if price is None else price.dollars(usage)
+        spent += Cost(dollars=dollars, tokens=usage.total_tokens, calls=1)
+        if caps.are_exceeded_by(spent):
+            return
+        yield usage
 
 
 def _usage(prompt_bytes: int, output_tokens: int, *, is_cached: bool = False) -> Usage:

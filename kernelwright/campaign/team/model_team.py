@@ -18,7 +18,7 @@ from kernelwright.agents.session import (
     load_prices,
     open_model,
 )
-from kernelwright.agents.session.spec import Rewire, key_of, price_of
+from kernelwright.agents.session.spec import Rewire, check_prices, key_of, price_of
 from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
 from kernelwright.agents.session.transcript import Ending
 from kernelwright.campaign.event import ModelRemarked
@@ -64,7 +64,7 @@ def open_team(
 
     Raises:
         InputError: a name is no model's, or no campaign's.
-        ModelError: a model's key is missing.
+        ModelError: a model's key is missing, or its price under a cap in dollars.
     """
     specs = [ModelSpec.parse(name, spec.base_url) for name in spec.models]
     named = [model for model in specs if model.provider != "none"]
@@ -77,6 +77,7 @@ def open_team(
         if model.is_live:
             # Before the campaign stands in the store.
             key_of(model)
+    check_prices(named, (spec.caps, spec.task_caps), spec.prices)
     if any(model.asks_by_the_batch for model in named):
         # A batch is worth waiting for when many tasks ask at once.
         at_once = max(spec.calls_at_once, _BATCHED_AT_ONCE)
@@ -142,6 +143,7 @@ class _ModelTeamFactory:
             settings=self._settings,
             prices=self._spec.prices,
             rewire=self._rewire,
+            remark=self._remark,
         )
         assert model is not None
         self._board = board = AsyncBridge(model, self._remark, self._note_stand_in)

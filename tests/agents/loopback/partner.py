@@ -59,6 +59,7 @@ class Partner:
     ledger: Ledger = field(default_factory=MemoryLedger)
     fallbacks: Sequence[ModelSpec] = ()
     task_caps: Caps = field(default_factory=Caps)
+    remarks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.caps, self.task_caps)
@@ -75,6 +76,7 @@ class Partner:
             budget=self.budget,
             recorded=lambda _: recorded,
             settings=self.settings,
+            remark=self.remarks.append,
         )
         assert model is not None
         return model

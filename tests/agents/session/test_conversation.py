@@ -186,6 +186,11 @@ def test_an_unreachable_server_is_said_in_a_sentence(provider: str) -> None:
     with pytest.raises(ModelError, match="cannot be reached"):
         partner.ask()
     assert partner.budget.spent().dollars == 0
+    assert partner.budget.spent().calls == 3
+    assert [" ".join(said.split()[1:5]) for said in partner.remarks] == [
+        "cannot be reached yet"
+    ] * 2
+    assert all(said.endswith("; trying again.") for said in partner.remarks)
 
 
 @pytest.mark.parametrize(
@@ -400,7 +405,7 @@ def test_a_cap_in_dollars_needs_a_price(provider: str, monkeypatch: pytest.Monke
     monkeypatch.setattr("kernelwright.agents.session.spec.price_of", lambda spec, table: None)
     with LoopbackServer(Sequence(Said(VERSE))) as server:
         with pytest.raises(ModelError, match=r"no price is known .* prices\.toml"):
-            Partner(server, provider, caps=Caps(dollars=1.0)).ask()
+            Partner(server, provider, caps=Caps(dollars=1.0)).open()
         assert not server.requests
         assert Partner(server, provider, caps=Caps(calls=1)).ask().cost.dollars == 0
 
