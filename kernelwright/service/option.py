@@ -51,7 +51,8 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         help="Whom to ask: anthropic:NAME, openai:NAME, openai-responses:NAME, openai-chat:NAME, "
-        "anthropic-batch:NAME or openai-batch:NAME, each with @low, @high, … for an effort; replay:CAMPAIGN or none; "
+        "anthropic-batch:NAME or openai-batch:NAME, each with @low, @high, … for an effort; "
+        "replay:CAMPAIGN or none; "
         "repeat for models that share the work and step in for each other.",
         show_default="none",
     ),
