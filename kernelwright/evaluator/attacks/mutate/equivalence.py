@@ -2,6 +2,7 @@
 
 import hashlib
 from functools import lru_cache
+from math import prod
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.attacks.mutate.launch_fact import with_facts, with_open_sizes
@@ -11,8 +12,14 @@ from kernelwright.metal.device.simulator.compiler import whole_object
 from kernelwright.metal.device.simulator.unit import Section, prepare
 from kernelwright.metal.diagnostic import CompileError
 from kernelwright.metal.kernel import BoundProgram, Launch, MathMode, Program
+from kernelwright.metal.msl.token import tokenize
 from kernelwright.metal.render import render
 
+_OF_THE_GRID = frozenset(("thread_position_in_grid", "threads_per_grid"))
+_OF_THE_THREADGROUP = ("thread", "simd", "quad", "dispatch")
+"""In the names of what a thread knows, shares or waits for."""
+_MOST_THREADS = 1024
+"""Of a threadgroup, in Metal."""
 _NAME = "kernel_under_test"
 """Stands for MLX's name of a kernel, which holds a hash of its text."""
 
@@ -53,13 +60,23 @@ def _digest(launch: Launch, bound: BoundProgram) -> str:
     kernel = launch.kernel
     options = (kernel.ensure_row_contiguous, kernel.atomic_outputs, kernel.init_value)
     roles = [(buffer.array, buffer.role, buffer.parameter.space) for buffer in rendered.buffers]
-    described = repr((launch.grid, launch.threadgroup, options, roles))
+    threadgroup = launch.threadgroup if _sees_threadgroup(launch) else None
+    described = repr((launch.grid, threadgroup, options, roles))
     texts = tuple(
         text.replace(rendered.name, _NAME)
         for text in (rendered.header, rendered.signature, rendered.source)
     )
     code = _compiled(texts, kernel.math_mode)
     return hashlib.sha256(described.encode() + code).hexdigest()
+
+
+def _sees_threadgroup(launch: Launch) -> bool:
+    """Say whether a kernel could tell how its grid is divided; too many threads cannot start."""
+    if prod(launch.threadgroup) > _MOST_THREADS:
+        return True
+    tokens = {token.text for token in tokenize(launch.kernel.header + launch.kernel.source)}
+    seen = tokens - _OF_THE_GRID
+    return any(word in text for text in seen for word in _OF_THE_THREADGROUP)
 
 
 @lru_cache(maxsize=64)

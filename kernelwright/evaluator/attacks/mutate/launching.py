@@ -124,7 +124,12 @@ OPERATORS = (
     LaunchOperator("grid long", "one threadgroup too many", _grid_long),
     LaunchOperator("grid halved", "half the threads along an axis", _grid_halved),
     LaunchOperator("grid axes swapped", "two axes of the grid change places", _axes_swapped),
-    LaunchOperator("threadgroup changed", "half or twice the threads", _threadgroup_changed),
+    LaunchOperator(
+        "threadgroup changed",
+        "half or twice the threads",
+        _threadgroup_changed,
+        shows_in_code=True,
+    ),
     LaunchOperator("template changed", "another template value", _template_changed, True),
     LaunchOperator(
         "inputs swapped",

@@ -21,6 +21,8 @@ class Reason(StrEnum):
     """The launch never brings about what the mutant would do differently."""
     EXACT = "exact arithmetic"
     """Both formulas give the same bits on every input."""
+    SAME = "same bits"
+    """Other threads, or several, write the same bits to the same places."""
     ROUNDING = "rounding"
     """The results differ by less than the documented bounds allow."""
     POLICY = "policy"
@@ -31,7 +33,7 @@ class Reason(StrEnum):
     @property
     def is_equivalent(self) -> bool:
         """True where no input at all could tell the mutant from its base."""
-        return self in (Reason.GEOMETRY, Reason.EXACT)
+        return self in (Reason.GEOMETRY, Reason.EXACT, Reason.SAME)
 
 
 class Explanation(Record):

@@ -100,6 +100,18 @@ def test_positions_stay_below_what_arrays_of_2_31_elements_leave(
     assert (codes[0] == codes[1]) is is_equivalent
 
 
+@pytest.mark.parametrize(("name", "is_equivalent"), [("gather", True), ("softmax", False)])
+def test_a_threadgroup_that_a_text_does_not_see_has_any_size(
+    name: str, is_equivalent: bool
+) -> None:
+    task, base = task_of(name), bases()[name].program
+    kernels = tuple(k.model_copy(update={"threadgroup": (16, 1, 1)}) for k in base.kernels)
+    mutant = base.model_copy(update={"kernels": kernels})
+    codes = machine_code(task, mutant, base), machine_code(task, base, mutant)
+    assert None not in codes
+    assert (codes[0] == codes[1]) is is_equivalent
+
+
 def test_a_mutant_that_does_not_compile_says_so() -> None:
     _, mutant = _edited("gather", "uint c =", "uint c = nonsense +")
     with pytest.raises(CompileError, match="nonsense"):
