@@ -172,6 +172,18 @@ def clipped_by_norm(x: mx.array) -> mx.array:
     return x.astype(mx.float32) * mx.minimum(1 / (norm + 1e-6), 1)
 
 
+def huber_total(prediction: mx.array, target: mx.array) -> mx.array:
+    """Add up squares of small errors, and of large ones what goes on as a line."""
+    off = mx.abs(prediction - target)
+    return mx.sum(mx.where(off < 0.5, off * off, off - 0.25))
+
+
+def leaky(x: mx.array) -> mx.array:
+    """Let a hundredth of what is negative through, half as large again."""
+    scaled = 1.5 * x
+    return mx.where(scaled > 0, scaled, 0.01 * scaled)
+
+
 FUNCTIONS: dict[str, Function] = {
     f.__name__: f
     for f in (
@@ -204,5 +216,7 @@ FUNCTIONS: dict[str, Function] = {
         prefix_mean,
         segment_mean,
         clipped_by_norm,
+        huber_total,
+        leaky,
     )
 }

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from kernelwright.evaluator.inputs.boundary import place_boundaries
 from kernelwright.evaluator.inputs.distribution import FOCUSED, Distribution
 from kernelwright.evaluator.inputs.draw import (
     Random,
@@ -151,6 +152,8 @@ class Case:
         if self.distribution is Distribution.STRUCTURED:
             order = replace(self, part=0)._random(secret)
             drawn = structure(self.graph, drawn, domains, self.part, order, random)
+        if self.distribution is Distribution.BOUNDARY:
+            drawn = place_boundaries(self.graph, drawn, domains, random)
         return tuple(map(_within_its_table, drawn, domains))
 
     def _meet_integers(

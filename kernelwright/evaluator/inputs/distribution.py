@@ -64,6 +64,8 @@ class Distribution(StrEnum):
     each term that is lost."""
     FAINT = "faint"
     """So small that a norm of all of them is below one, for tasks that join all and then decide."""
+    BOUNDARY = "next to boundaries"
+    """Elements on either side of constants that a task holds a computed value against."""
     LONE = "lone extremes"
     """One great and one low number in each row, one flag unlike the others, column by column."""
     STRUCTURED = "structured"

@@ -380,6 +380,7 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.SIGNS: _signs,
     Distribution.FAINT: _faint,
     Distribution.STRUCTURED: _normal,
+    Distribution.BOUNDARY: _normal,
 }
 
 

@@ -37,6 +37,9 @@ _SET_SHARE = 154
 _FEWEST_NAMED, _FEWEST_KEPT, _OFTEN, _TAKEN_SHARE = 4, 2, 2, 0.5
 """Things that integers name, and those that are kept of them; how often each is named in the mean
 from where on chance leaves none out, and what share of all integers name one of them then."""
+_BEYOND = frozenset((Distribution.NORMAL, Distribution.MIXED, Distribution.WIDE))
+_BEYOND_SHARE = 0.125
+"""Kinds in which indices that a task bounds itself also lie beyond, and how many of them do."""
 _FEWEST_ROWS = 6
 """Of integers, so that some may hold one value each."""
 
@@ -117,6 +120,8 @@ def draw_integers(draws: Draw, type_: TensorType, domain: Domain) -> Array:
         if domain.is_of_any_size and distribution in _OF_ALL_SIZES and not draws.is_tame:
             is_large = random.random(type_.shape, np.float32) < _OF_ALL_SIZES[distribution]
             drawn = np.where(is_large, _of_all_sizes(type_, random), drawn)
+    if distribution in _BEYOND and (domain.is_bounded_below or domain.is_bounded_above):
+        drawn = _reaching_beyond(drawn, domain, random)
     if domain.is_divisor:
         # What a division by zero gives, nobody knows.
         drawn[drawn == 0] = 1
@@ -194,6 +199,23 @@ def _of_all_sizes(type_: TensorType, random: np.random.Generator) -> Array:
     drawn = random.integers(limits.min, limits.max, type_.shape, dtype, endpoint=True)
     dropped_bits = random.integers(2, 8 * type_.dtype.itemsize, type_.shape)
     return np.asarray(drawn >> dropped_bits.astype(dtype))
+
+
+def _reaching_beyond(array: Array, domain: Domain, random: Random) -> Array:
+    """Let some indices lie beyond what the task bounds them to, at any distance."""
+    assert domain.index_limit is not None
+    limits, ends = np.iinfo(array.dtype.name), list[tuple[int, int]]()
+    if domain.is_bounded_below and limits.min < 0:
+        ends.append((-1, int(limits.min) + 1))
+    if domain.is_bounded_above and domain.index_limit <= limits.max:
+        ends.append((domain.index_limit, int(limits.max) - domain.index_limit))
+    for first, farthest in ends:
+        bits = random.integers(0, abs(farthest).bit_length(), array.shape)
+        away = (random.random(array.shape) * 2.0**bits).astype(np.int64)
+        beyond = first + (away if farthest > 0 else -away)
+        chosen = random.random(array.shape, np.float32) < _BEYOND_SHARE
+        array = np.where(chosen, beyond.astype(array.dtype), array)
+    return array
 
 
 def _place_extremes(array: Array, extremes: tuple[int, int], draws: Draw) -> None:

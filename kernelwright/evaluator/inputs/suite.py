@@ -43,6 +43,8 @@ _STRONG = (
 LEAST_JUDGED = 0.1
 """Share of the elements of ordinary data; where fewer can be judged, nothing is shown."""
 _MOST_CAUGHT = 16
+_DRAWN_ONCE = (Distribution.STRUCTURED, Distribution.BOUNDARY)
+"""Kinds that other cases prove beside."""
 _MOST_STRAYING = 4
 
 
@@ -273,8 +275,8 @@ def _first_worthy(
     A large shape that is not alone leaves it to the others to tell a lower precision.
     """
     first = prepare(case, task.output_tolerances, config.secret)
-    if first.proves or case.is_edge or case.distribution is Distribution.STRUCTURED:
-        # Of one structure, another draw would show what this one did, and others prove.
+    if first.proves or case.is_edge or case.distribution in _DRAWN_ONCE:
+        # Another draw would show what this one did, and others prove.
         return first, None
     is_refuted = not first.dropped and all(name == COARSE for _, name in first.accepted)
     if is_refuted and not is_alone and is_large(case.graph, config):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.boundary import boundaries_of
 from kernelwright.evaluator.inputs.case import Case, floats_by_size, masked_inputs
 from kernelwright.evaluator.inputs.distribution import ROTATED, Distribution
 from kernelwright.evaluator.inputs.layout import Layout
@@ -123,7 +124,10 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
     if not is_large(graph, config):
         yield from _lone_cases(graph)
         yield Case(graph, Distribution.STRUCTURED)
-    yield Case(graph, _summed_kind(graph), Layout.VARIED)
+    last = _summed_kind(graph)
+    if boundaries_of(graph) and last is not Distribution.BOUNDARY:
+        yield Case(graph, Distribution.BOUNDARY)
+    yield Case(graph, last, Layout.VARIED)
 
 
 def _summed_kind(graph: Graph) -> Distribution:
@@ -131,8 +135,9 @@ def _summed_kind(graph: Graph) -> Distribution:
     if _joins_many(graph):
         return Distribution.SIGNS
     has_products = any(op_named(node.op).kind is Kind.CONTRACTION for node in graph.nodes)
-    is_long = has_products and accumulation_length(graph) >= _LONG_PRODUCT
-    return Distribution.CUT if is_long else Distribution.NORMAL
+    if has_products and accumulation_length(graph) >= _LONG_PRODUCT:
+        return Distribution.CUT
+    return Distribution.BOUNDARY if boundaries_of(graph) else Distribution.NORMAL
 
 
 def _joins_many(graph: Graph) -> bool:
@@ -181,6 +186,8 @@ def small_cases(graph: Graph) -> Iterator[Case]:
         left_out.add(Distribution.FAINT)
     if not _joins_many(graph):
         left_out.add(Distribution.SIGNS)
+    if not boundaries_of(graph):
+        left_out.add(Distribution.BOUNDARY)
     if accumulation_length(graph) < _LEAST_SUM:
         left_out.add(Distribution.CUT)
     floats = floats_by_size(types)
@@ -229,6 +236,8 @@ def _other_cases(graphs: Sequence[Graph]) -> Iterator[Case]:
         yield Case(graph, _OFF_GRID[place % len(_OFF_GRID)])
         if place == 0 and _decides_for_all(graph, plan_of(graph)):
             yield Case(graph, Distribution.FAINT)
+        if place == 0 and boundaries_of(graph):
+            yield Case(graph, Distribution.BOUNDARY)
 
 
 def _hidden_others(graphs: Sequence[Graph]) -> Iterator[Case]:

@@ -1,5 +1,6 @@
 """What values an input may take, read off the operations that consume it."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,9 @@ class Domain:
     """
 
     index_limit: int | None = None
+    is_bounded_below: bool = False
+    is_bounded_above: bool = False
+    """The task bounds indices itself on that side, so that they may lie beyond."""
     is_target: bool = False
     """What the indices name is written, added to or multiplied, as segments and experts are, so
     that one which none of them names is a case of its own."""
@@ -83,6 +87,9 @@ class _Use:
     place: int
     is_guarded: bool
     """A selection or a bound stands before it, so that the input itself may be beyond."""
+    least: float = -math.inf
+    greatest: float = math.inf
+    """Where constant bounds keep what is read."""
 
 
 def _domain(graph: Graph, value: ValueId) -> Domain:
@@ -100,6 +107,8 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
     landmarks = _landmarks(graph, uses, limits)
     return Domain(
         index_limit=min(known) if known else None,
+        is_bounded_below=bool(known) and all(_is_bounded(uses, limits, above=False)),
+        is_bounded_above=bool(known) and all(_is_bounded(uses, limits, above=True)),
         is_target=bool(known) and any(_names_target(use.node) for use in uses),
         is_positive=is_positive,
         is_share=any(_is_share(graph, use.node) for use in uses),
@@ -115,6 +124,15 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
         is_whole_range=is_integer and not (known or is_index) and may_be_anything(graph, value),
         avoids_least=is_integer and avoids_least(graph, value),
     )
+
+
+def _is_bounded(
+    uses: Sequence[_Use], limits: Sequence[int | None], *, above: bool
+) -> Iterator[bool]:
+    """Say of each use as an index if a constant keeps it from leaving the array on a side."""
+    for use, limit in zip(uses, limits, strict=True):
+        if limit is not None:
+            yield use.greatest < limit if above else use.least >= 0
 
 
 def is_summed(graph: Graph, value: ValueId) -> bool:
@@ -300,18 +318,43 @@ def _limit(graph: Graph, node: Node, place: int) -> int:
 
 def _uses(graph: Graph, value: ValueId) -> Iterator[_Use]:
     """Yield each use, looking through what only passes it on or bounds it."""
-    waiting, seen = [(value, False)], {value}
+    waiting, seen = [_Passed(value)], {value}
     while waiting:
-        current, is_guarded = waiting.pop()
+        passed = waiting.pop()
+        current = passed.value
         for index in graph.consumers_of[current]:
             node = graph.nodes[index]
-            places = [i for i, operand in enumerate(node.inputs) if operand == current]
-            yield from (_Use(node, place, is_guarded) for place in places)
+            for place in (i for i, operand in enumerate(node.inputs) if operand == current):
+                yield _Use(node, place, passed.is_guarded, passed.least, passed.greatest)
             guards = _guards(graph, node, current)
             for output in node.outputs if guards or only_moves(node) else ():
                 if output not in seen:
                     seen.add(output)
-                    waiting.append((output, is_guarded or guards))
+                    waiting.append(passed.through(graph, node, output, guards=guards))
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """An input, or what became of it behind selections and bounds."""
+
+    value: ValueId
+    is_guarded: bool = False
+    least: float = -math.inf
+    greatest: float = math.inf
+
+    def through(self, graph: Graph, node: Node, output: ValueId, *, guards: bool) -> "_Passed":
+        """Follow the value through a node that passes it on or bounds it."""
+        least, greatest = self.least, self.greatest
+        if guards and node.op in ("maximum", "minimum"):
+            others = (known_numbers(graph, v) for v in node.inputs if v != self.value)
+            for known in (k for k in others if k is not None and k.size):
+                if node.op == "maximum":
+                    least = max(least, float(known.min()))
+                    greatest = max(greatest, float(known.max()))
+                else:
+                    least = min(least, float(known.min()))
+                    greatest = min(greatest, float(known.max()))
+        return _Passed(output, self.is_guarded or guards, least, greatest)
 
 
 def _guards(graph: Graph, node: Node, value: ValueId) -> bool:

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.trivial_answers import (
     COARSE,
     Stretch,
@@ -26,6 +27,7 @@ from kernelwright.evaluator.oracle.float_format import Reals, rounded_to
 from kernelwright.evaluator.oracle.ignored_values import out_of_sight
 from kernelwright.evaluator.oracle.mlx_answer import AllcloseAnswer, Closeness, closeness, run_mlx
 from kernelwright.evaluator.oracle.parallel import room_for, spread
+from kernelwright.evaluator.oracle.rounding_direction import samples_of
 from kernelwright.evaluator.oracle.row_blocks import block_inputs, row_blocks
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.analysis.reference import reference
@@ -37,6 +39,8 @@ from kernelwright.metal.device.executable import Array
 OUT_OF_RANGE = "an index is out of range"
 MOST_IGNORED = 0.1
 """Share of an output's elements that nobody can judge, beyond which its case proves nothing."""
+_DIVERSE = (Distribution.MIXED, Distribution.NORMAL, Distribution.BOUNDARY)
+"""Kinds whose rows do not all hold numbers of one size, which are all rounded alike."""
 _NOTHING_JUDGED = "all of it may change wholly by one rounding"
 
 
@@ -70,6 +74,11 @@ class Reference:
     def elements(self) -> int:
         """How many numbers the outputs hold."""
         return sum(wanted.type.size for wanted in self.expected_outputs)
+
+    @property
+    def samples(self) -> int:
+        """Into how many samples of roundings the elements may be divided, one if all are alike."""
+        return samples_of(self.case.graph) if self.case.distribution in _DIVERSE else 1
 
     @property
     def judged_elements(self) -> int:

@@ -14,6 +14,7 @@ from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import (
     Failure,
+    add_directions,
     check_answer,
     check_directions,
     check_swept,
@@ -59,7 +60,7 @@ class Correctness(PipelineStage):
         for seed, reference in enumerate(suite.references):
             result = context.trial.run(reference, seed=seed)
             verdict.keep_worst(reference, check_answer(result, reference))
-            directions.add(result.outputs, reference.expected_outputs)
+            add_directions(directions, reference, result.outputs)
             verdict.cases += 1
             found.append(reference.closeness(result.outputs))
             if seed in places:

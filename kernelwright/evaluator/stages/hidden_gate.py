@@ -17,6 +17,7 @@ from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import (
     Failure,
     Trial,
+    add_directions,
     check_answer,
     check_directions,
     check_swept,
@@ -119,7 +120,7 @@ def pass_quietly(trial: Trial, suite: Suite, what: str) -> None:
         for seed, reference in enumerate(suite.references):
             result = trial.run(reference, seed=seed)
             check_answer(result, reference)
-            directions.add(result.outputs, reference.expected_outputs)
+            add_directions(directions, reference, result.outputs)
             check_closeness(reference.closeness(result.outputs), reference)
         for rows in suite.swept:
             check_swept(trial, rows)

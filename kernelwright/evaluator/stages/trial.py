@@ -381,6 +381,14 @@ def check_swept(trial: Trial, rows: SweptRows) -> None:
             check_answer(trial.run(reference), reference)
 
 
+def add_directions(
+    directions: RoundingDirections, reference: Reference, outputs: Sequence[Array]
+) -> None:
+    """Count how a case's right outputs were rounded, beside MLX's own."""
+    of_mlx = [answer.computed for answer in reference.allclose_answers()]
+    directions.add(outputs, reference.expected_outputs, of_mlx, reference.samples)
+
+
 def check_directions(directions: RoundingDirections) -> None:
     """Refuse a program whose elements are right one by one, and all rounded one way."""
     if problem := directions.problem:

@@ -1,5 +1,7 @@
 """What integers name: some of it seldom, some of it not at all."""
 
+from collections.abc import Callable
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -31,3 +33,30 @@ def test_some_case_leaves_segments_out_and_fills_one_with_half_of_all(size: int)
     counts = [np.bincount(r.inputs[1].astype(int), minlength=16) for r in suite.references]
     assert any(not c[0] and not c[15] and c.max() > 0.4 * size for c in counts)
     assert any(c[0] and c[15] for c in counts)
+
+
+def bounded_below(x: mx.array, label: mx.array) -> mx.array:
+    picked = mx.take_along_axis(x, mx.maximum(label, 0)[:, None], axis=-1)[:, 0]
+    return mx.where(label == -100, 0, picked)
+
+
+def bounded_above(x: mx.array, label: mx.array) -> mx.array:
+    return mx.take(x.reshape(-1), mx.minimum(label, 15))
+
+
+def bounded_too_late(x: mx.array, label: mx.array) -> mx.array:
+    return mx.take(x.reshape(-1), mx.minimum(mx.maximum(label, -2), 1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("function", "is_below", "is_above"),
+    [(bounded_below, True, False), (bounded_above, False, True), (bounded_too_late, False, False)],
+)
+def test_indices_lie_beyond_what_the_task_itself_bounds(
+    function: Callable[[mx.array, mx.array], mx.array], is_below: bool, is_above: bool
+) -> None:
+    graph = canonicalize(capture(function, mx.zeros((64, 16)), mx.zeros((64,), mx.int32)))
+    label = Case(graph, Distribution.NORMAL).inputs("secret")[1].astype(np.int64)
+    within = 16 if function is bounded_below else 64 * 16
+    assert (label < 0).any() == is_below
+    assert (label >= within).any() == is_above

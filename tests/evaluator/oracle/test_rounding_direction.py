@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, expected_output
-from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
+from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections, samples_of
 from kernelwright.evaluator.oracle.tracked import Tracked
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 
 Reals = NDArray[np.float64]
 Halves = NDArray[np.float16]
@@ -84,7 +87,7 @@ def problem(round_: Callable[[Reals], Halves], cases: int, rows: int = 32) -> st
     random, directions = np.random.default_rng(7), RoundingDirections()
     for _ in range(cases):
         values = random.standard_normal((rows, 64))
-        directions.add((round_(values),), (wanted(values),))
+        directions.add((round_(values),), (wanted(values),), (None,))
     return directions.problem
 
 
@@ -123,7 +126,7 @@ def test_small_cases_are_put_together() -> None:
 def test_constant_outputs_say_nothing() -> None:
     directions, values = RoundingDirections(), np.full((64, 64), 1.0003)
     for _ in range(40):
-        directions.add((nearest(values),), (wanted(values),))
+        directions.add((nearest(values),), (wanted(values),), (None,))
     assert not directions.problem
 
 
@@ -131,5 +134,55 @@ def test_large_outputs_are_sampled_all_over() -> None:
     directions, random = RoundingDirections(), np.random.default_rng(3)
     for _ in range(9):
         values = random.standard_normal((64, 4096))
-        directions.add((towards_zero(values),), (wanted(values),))
+        directions.add((towards_zero(values),), (wanted(values),), (None,))
     assert "towards zero in all elements" in directions.problem
+
+
+def noisy(values: Reals, random: np.random.Generator) -> Reals:
+    """Be off by up to half a spacing either way, as behind a node that rounds."""
+    return values * (1 + random.uniform(-1, 1, values.shape) * 2.0**-12)
+
+
+def leaning(factor: float, factor_of_mlx: float, *, parts: int = 16) -> str:
+    """Return what is said of four cases whose noise hides a factor."""
+    random, directions = np.random.default_rng(5), RoundingDirections()
+    for _ in range(4):
+        values = random.standard_normal((256, 64))
+        found, of_mlx = (nearest(noisy(values * f, random)) for f in (factor, factor_of_mlx))
+        directions.add((found,), (wanted(values),), (of_mlx,), parts)
+    return directions.problem
+
+
+def test_a_factor_behind_noise_leans() -> None:
+    assert "towards zero as a rule in all elements" in leaning(1 - 2.0**-13, 1.0)
+    assert "away from zero as a rule in all elements" in leaning(1 + 2.0**-13, 1.0)
+
+
+def test_noise_does_not_lean() -> None:
+    assert not leaning(1.0, 1.0)
+
+
+def test_leaning_as_mlx_does_is_sound() -> None:
+    assert not leaning(1 - 2.0**-13, 1 - 2.0**-13)
+
+
+def test_cases_that_share_a_factor_are_one_sample_each() -> None:
+    assert not leaning(1 - 2.0**-13, 1.0, parts=1)
+
+
+def scaled_by_root(x: mx.array, scale: mx.array) -> mx.array:
+    return x * mx.sqrt(scale)
+
+
+def scaled_plainly(x: mx.array, scale: mx.array) -> mx.array:
+    return mx.tanh(x * scale)
+
+
+@pytest.mark.parametrize(("function", "samples"), [(scaled_by_root, 1), (scaled_plainly, 16)])
+def test_a_number_that_all_share_is_rounded_once(
+    function: Callable[[mx.array, mx.array], mx.array], samples: int
+) -> None:
+    arrays = mx.zeros((64, 64), mx.float16), mx.zeros((1,), mx.float16)
+    with mx.stream(mx.cpu):
+        graph = canonicalize(capture(function, *arrays))
+    assert samples_of(graph) == samples
