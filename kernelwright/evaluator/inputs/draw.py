@@ -24,6 +24,10 @@ _LATTICES = tuple(
     )
 )
 """Small exact numbers, most of whose sums, differences and products are such."""
+_LANES, _MOST_TWINS = 32, 256
+"""Lanes of a simdgroup, and rows of a case that hold a number in one lane twice."""
+_POWER_SHARE = 0.75
+"""Of such rows, so many hold them as far apart as vectors of lanes are long."""
 _OF_256 = 77
 """Of 256: a share of three tenths."""
 _MASK_TURNS = 4
@@ -238,13 +242,29 @@ def _special(count: int, length: int, dtype: Dtype, random: Random) -> Values:
 
 
 def _nan(count: int, length: int, dtype: Dtype, random: Random) -> Values:
-    """Put one NaN into each row: anywhere, the first, the last; every second one negative."""
+    """Put one NaN into each row: anywhere, the first, the last; every second one negative.
+
+    Every fourth row has two, whole simdgroups apart.
+    """
     values = _normal(count, length, dtype, random)
     row = np.arange(count)
     places = np.where(row % 3 == 1, 0, random.integers(0, length, count))
     places[row % 3 == 2] = length - 1
     values[row, places] = np.where(row % 2, -np.nan, np.nan)
+    for pair in values[3::4][:_MOST_TWINS]:
+        pair[np.isnan(pair)] = 0.0
+        place_twins(pair, np.nan, random)
     return values
+
+
+def place_twins(row: Values, value: float, random: Random) -> None:
+    """Put a value into a row twice, whole simdgroups apart where it is that long."""
+    multiples = max((len(row) - 1) // _LANES, 1)
+    power = 1 << int(random.integers(multiples.bit_length()))
+    apart = _LANES * (power if random.random() < _POWER_SHARE else multiples)
+    apart = apart if apart < len(row) else min(1, len(row) - 1)
+    first = int(random.integers(0, len(row) - apart))
+    row[first], row[first + apart] = value, value
 
 
 def _infinite(count: int, length: int, dtype: Dtype, random: Random) -> Values:

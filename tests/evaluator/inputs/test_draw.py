@@ -35,6 +35,21 @@ def test_some_rows_lie_below_what_a_maximum_is_often_started_with() -> None:
     assert (rows.max(axis=1) < -1e30).sum() > 5
 
 
+def test_some_rows_have_two_nan_in_one_lane() -> None:
+    rows = draw(Distribution.NAN, (60, 300), Dtype.FLOAT32, np.random.default_rng(6))
+    places = [np.flatnonzero(np.isnan(row)) for row in rows]
+    apart = {int(np.ptp(p)) for p in places if len(p) == 2}
+    assert {32, 64} <= apart
+    assert all(distance % 32 == 0 for distance in apart)
+    assert sum(len(p) == 1 for p in places) >= 40
+
+
+@pytest.mark.parametrize("length", [1, 2, 31, 33])
+def test_short_rows_hold_what_they_can_of_two_nan(length: int) -> None:
+    rows = draw(Distribution.NAN, (8, length), Dtype.FLOAT32, np.random.default_rng(6))
+    assert np.isnan(rows).any(axis=1).all()
+
+
 @pytest.mark.parametrize("kind", [Distribution.MASKED, Distribution.SENTINEL], ids=str)
 @pytest.mark.parametrize("count", [2, 3, 24])
 def test_masks_leave_ends_starts_or_a_few_of_a_row(kind: Distribution, count: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelwright.evaluator.inputs.draw import Random, Values
+from kernelwright.evaluator.inputs.draw import Random, Values, place_twins
 
 RowDraw = Callable[[int, int, Random], Values]
 """Draws `count` rows of `length` numbers."""
@@ -374,9 +374,13 @@ REAL_ROWS: tuple[RowDraw, ...] = (
 
 
 def _two_nan(count: int, length: int, random: Random) -> Values:
+    """Draw rows of two NaN, by turns anywhere and whole simdgroups apart: one lane meets both."""
     values = _normal(count, length, random)
-    for row in values:
+    for number, row in enumerate(values, _anywhere(random)):
         row[random.permutation(length)[:2]] = np.nan
+        if number % 2:
+            row[...] = np.where(np.isnan(row), 0, row)
+            place_twins(row, np.nan, random)
     return values
 
 
