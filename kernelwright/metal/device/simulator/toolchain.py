@@ -137,11 +137,15 @@ WIDENED_FLAGS = (
     # That lanes do not depend on each other says nothing of one lane's accesses, of which a group
     # of interleaved ones would move a load before the store to its place.
     *("-mllvm", "-enable-interleaved-mem-accesses=false"),
+    # As many lanes in a vector as its narrowest values allow: an index of 64 bits halves no floats.
+    *("-mllvm", "-vectorizer-maximize-bandwidth"),
+    # A condition that all lanes share is decided before their loop, not by masks within it.
+    *("-mllvm", "-enable-nontrivial-unswitch", "-mllvm", "-unswitch-threshold=300"),
 )
 """Of the second half of a wide build."""
 NARROW_FLAGS = (
     *(f for f in WIDENED_FLAGS if f != "-fno-slp-vectorize"),
-    *("-mllvm", "-slp-vectorize-hor-store=1", "-mllvm", "-enable-nontrivial-unswitch"),
+    *("-mllvm", "-slp-vectorize-hor-store=1"),
 )
 """Of that of a kernel some of whose lanes make vectors of their own, sums among them."""
 JOINED_FLAGS = (

@@ -417,6 +417,16 @@ template <typename T> T f(T a) { return Q<T>(a, a).b; }""",
         "",
         "atomic operations take 32 bits, of 64 only minima and maxima",
     ),
+    "minimum of floats": (
+        "atomic_fetch_min_explicit((device atomic_float*)y, 1.0f, memory_order_relaxed);",
+        "",
+        "atomic_float is added to and subtracted from; other operations take integers",
+    ),
+    "bits of floats": (
+        "atomic_fetch_or_explicit((device atomic_float*)y, 1.0f, memory_order_relaxed);",
+        "",
+        "atomic_float is added to and subtracted from; other operations take integers",
+    ),
 }
 
 

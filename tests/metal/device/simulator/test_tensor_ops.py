@@ -105,6 +105,30 @@ def test_tensors_are_multiplied_up_to_their_edges(ta: bool, tb: bool, mode: str)
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
 
 
+_SLICED = """
+  auto A = tensor<device half, sizes, tensor_inline>(a, sizes(32, 32));
+  auto B = tensor<device half, sizes, tensor_inline>(b, sizes(64, 32));
+  auto C = tensor<device float, sizes, tensor_inline>(c, sizes(64, 32));
+  auto sa = A.slice(0, tg.y * 16);
+  auto sb = B.slice(tg.x * 32, 0);
+  auto sc = C.slice(tg.x * 32, tg.y * 16);
+  op.run(sa, sb, sc);
+}
+"""
+
+
+def test_a_slice_without_sizes_goes_on_to_the_end() -> None:
+    text = _TEXT.format(ta="false", tb="false", mode="multiply", wa="32, 32", wb="64, 32")
+    head = text.replace(
+        "[[buffer(2)]])", "[[buffer(2)]], uint2 tg [[threadgroup_position_in_grid]])"
+    )
+    a, b = _random(32, 32, seed=4), _random(32, 64, seed=5)
+    c = np.zeros((32, 64), np.float32)
+    kernel = simulator.compile(head[: head.index("  auto A")] + _SLICED).kernel("k")
+    kernel.launch({"a": a, "b": b, "c": c}, grid=(64, 2, 1), threadgroup=(32, 1, 1))
+    np.testing.assert_allclose(c, _product(a, b, False, False), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("dtype", "accelerated"), [(np.float16, 32), (np.float32, 0)])
 def test_products_are_counted(dtype: type[np.generic], accelerated: int) -> None:
     text = _TEXT.format(ta="false", tb="true", mode="multiply", wa="32, 16", wb="32, 32")

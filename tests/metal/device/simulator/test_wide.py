@@ -154,6 +154,31 @@ _BODIES = {
   float sum = 0;
   for (uint k = 0; k < 16; k++) sum += own[k] * float(k + 1);
   y[i] = sum;""",
+    # Two counters of opposite cases in one loop: see opposite.py.
+    "partition": """
+  threadgroup float moved[4096];
+  float own[16];
+  for (uint k = 0; k < 16; k++) own[k] = x[(i * 16 + k) % n];
+  for (uint turn = 0; turn < 3; turn++) {
+    uint left = l * 16, right = left;
+    for (uint k = 0; k < 16; k++) right += (as_type<uint>(own[k]) >> (turn + 9) & 1) == 0;
+    float all = simd_sum(float(right));
+    for (uint k = 0; k < 16; k++)
+      moved[(as_type<uint>(own[k]) >> (turn + 9) & 1) == 0 ? left++ : right++] = own[k] + all;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 16; k++) own[k] = moved[16 * l + k];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    ushort first = 0, last = 15;
+    for (uint k = 0; k < 16; k++) moved[16 * l + (own[k] > 0 ? first++ : last--)] = own[k] * 0.5f;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 16; k++) own[k] = moved[16 * l + k] + float(first) - float(last);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 16; k++) moved[16 * l + k] = 0;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  float sum = 0;
+  for (uint k = 0; k < 16; k++) sum += own[k] * float(k + 1);
+  y[i] = sum;""",
     # What a pointer reaches may be either array's: see aliasing.py.
     "either": """
   float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8};

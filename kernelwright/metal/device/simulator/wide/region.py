@@ -136,7 +136,7 @@ class Region:
             group = _GROUP.format(group=plan.group)
             self._guard = Guard(plan.vetting, self._opaque, self._recipe, self._ready, group)
         pieces = flow.region(self.start)
-        self._shape = Shape(pieces, self.start, self._step)
+        self._shape = Shape(pieces, self.start, self._step, loops)
         live = plan.live[self.start]
         self._stores = any(i.operation == "store" for p in pieces for i in p.instructions)
         made_here = {i.result for p in pieces for i in p.instructions}
@@ -218,7 +218,7 @@ class Region:
         for i in piece.instructions:
             operation = i.operation
             is_asked = self._guard is not None and self._guard.is_asked(i)
-            writes |= operation in ("store", "call", "atomicrmw", "cmpxchg") and not is_asked
+            writes |= not is_asked and _may_write(i)
             is_uniform = i.result and i.result not in uniformity.varying
             if not is_uniform or i.result in uniformity.recipes or i.result in uniformity.fields:
                 continue
@@ -445,6 +445,14 @@ class Region:
             return _label(name) if name in self.plan.flow.pieces else name
 
         return NAME.sub(renamed, text)
+
+
+def _may_write(i: Instruction) -> bool:
+    """Say whether an instruction may write memory; LLVM's functions of numbers do not."""
+    if i.operation == "call":
+        is_pure = i.callee.startswith("@llvm.") and "ptr" not in i.text
+        return not is_pure and not _DROPPED.search(i.callee)
+    return i.operation in ("store", "atomicrmw", "cmpxchg")
 
 
 def _with_extent(call: str) -> str:

@@ -22,20 +22,28 @@ class Loops:
     """It becomes vectors over lanes."""
     narrow: int
     """It stays as it is."""
+    unrolled: int
+    """A loop within one lane is unrolled."""
 
 
 class Shape:
     """What the pieces of a region do in which order."""
 
     def __init__(
-        self, pieces: Sequence[Piece], start: str, step: Callable[[Instruction], int | None]
+        self,
+        pieces: Sequence[Piece],
+        start: str,
+        step: Callable[[Instruction], int | None],
+        loops: Loops,
     ) -> None:
         """Look at a region; `step` tells how far from each other two lanes reach."""
         self._start = start
         self._after = {p.label: frozenset(p.successors if p.stop is None else ()) for p in pieces}
         self._looped = frozenset(label for label in self._after if self._leads(label, label))
-        self.is_narrow = not self._looped and _reaches_apart(pieces, step)
-        """Each lane has vectors of its own to make."""
+        self.is_narrow = _is_unrolled(pieces, loops) or (
+            not self._looped and _reaches_apart(pieces, step)
+        )
+        """Lanes make no vectors together; each has some of its own to make, or stores apart."""
 
     def may_mask(self, piece: Piece) -> bool:
         """Say whether a vector of a piece's loads may have a mask: see opaque.py.
@@ -56,6 +64,12 @@ class Shape:
                 seen.add(following)
                 pending.append(following)
         return False
+
+
+def _is_unrolled(pieces: Sequence[Piece], loops: Loops) -> bool:
+    """Say whether a loop of a region is unrolled, so that LLVM might make vectors of lanes."""
+    mark = f"!llvm.loop !{loops.unrolled}"
+    return any(p.terminator is not None and p.terminator.text.endswith(mark) for p in pieces)
 
 
 def _reaches_apart(pieces: Sequence[Piece], step: Callable[[Instruction], int | None]) -> bool:

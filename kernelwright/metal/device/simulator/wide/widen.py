@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kernelwright.metal.device.simulator.wide.aliasing import Aliasing
 from kernelwright.metal.device.simulator.wide.assembly import (
+    Function,
     Module,
     NotWidenedError,
     UnknownAssemblyError,
@@ -13,6 +14,7 @@ from kernelwright.metal.device.simulator.wide.assembly import (
 from kernelwright.metal.device.simulator.wide.flatten import flattened
 from kernelwright.metal.device.simulator.wide.flow import Flow, Stop
 from kernelwright.metal.device.simulator.wide.marked import MARKED
+from kernelwright.metal.device.simulator.wide.opposite import with_single_counters
 from kernelwright.metal.device.simulator.wide.region import SIMD_WIDTH, Frame, Plan, Region
 from kernelwright.metal.device.simulator.wide.scalarize import Scalarizer
 from kernelwright.metal.device.simulator.wide.shape import Loops
@@ -53,7 +55,7 @@ def widen(listing: str, *, vets: bool = False) -> str:
     written: list[str] = []
     reasons: list[str] = []
     scalarizer = Scalarizer()
-    nodes = itertools.count(group + 7)
+    nodes = itertools.count(group + 9)
     for place, (entry, name) in enumerate(entries.items()):
         try:
             written.append(
@@ -62,14 +64,17 @@ def widen(listing: str, *, vets: bool = False) -> str:
         except UnknownAssemblyError as e:
             reasons.append(f"{_REASON}{name}: {' '.join(e.reason.split())}")
     written += (d for n, d in scalarizer.declarations.items() if f" {n}(" not in listing)
+    loops = _loops(group)
     metadata = [
         f"!{group} = distinct !{{}}",
         f'!{group + 1} = !{{!"llvm.loop.parallel_accesses", !{group}}}',
         f'!{group + 2} = !{{!"llvm.loop.vectorize.enable", i1 true}}',
-        f"!{group + 3} = distinct !{{!{group + 3}, !{group + 1}, !{group + 2}}}",
+        f"!{loops.wide} = distinct !{{!{loops.wide}, !{group + 1}, !{group + 2}}}",
         f"!{group + 4} = !{{i64 {_VARIABLE_ALIGNMENT}}}",
-        f"!{group + 5} = distinct !{{!{group + 5}, !{group + 6}}}",
+        f"!{loops.narrow} = distinct !{{!{loops.narrow}, !{group + 6}}}",
         f'!{group + 6} = !{{!"llvm.loop.vectorize.enable", i1 false}}',
+        f"!{loops.unrolled} = distinct !{{!{loops.unrolled}, !{group + 8}}}",
+        f'!{group + 8} = !{{!"llvm.loop.unroll.full"}}',
     ]
     return "\n".join((*reasons, *_without(module, entries), *written, *metadata, ""))
 
@@ -84,6 +89,11 @@ def has_narrow_regions(listing: str) -> bool:
     """Say whether lanes of a widened listing's regions make vectors of their own elements."""
     found = _NARROW.search(listing)
     return found is not None and f"!llvm.loop !{found[1]}\n" in listing
+
+
+def _loops(group: int) -> Loops:
+    """Return the nodes of a listing's loops; `group` is the first of those that are free."""
+    return Loops(wide=group + 3, narrow=group + 5, unrolled=group + 7)
 
 
 def _without(module: Module, functions: dict[str, str]) -> list[str]:
@@ -111,12 +121,17 @@ class _Kernel:
         self._numbers = numbers
         function = module.function(entry)
         # The marks of a sanitizing build stand for whole accesses.
-        self._flow = Flow(function if vets else flattened(scalarizer.apply(function)))
+        self._loops = _loops(group)
+        self._flow = Flow(function if vets else self._rewritten(scalarizer.apply(function)))
         self._vets = vets
         self._refuse_waits_elsewhere(entry)
         count = len(self._flow.stops)
         if not (vets or count) or count > MOST_STOPS or len(self._flow.pieces) > MOST_PIECES:
             raise NotWidenedError("its threads wait nowhere, or at too many places")
+
+    def _rewritten(self, function: Function) -> Function:
+        """Return a function with less for each lane to decide and to count."""
+        return with_single_counters(flattened(function), f", !llvm.loop !{self._loops.unrolled}")
 
     def _refuse_waits_elsewhere(self, entry: str) -> None:
         called = self._module.reachable(self._module.references(entry) - _CALLS)
@@ -139,9 +154,8 @@ class _Kernel:
         plan = Plan(
             self._module, flow, uniformity, frame, live, crossing, self._group, vetting, aliasing
         )
-        loops = Loops(wide=self._group + 3, narrow=self._group + 5)
         regions = [
-            Region(plan, number, start).write(self._symbol(number), loops)
+            Region(plan, number, start).write(self._symbol(number), self._loops)
             for number, start in enumerate(flow.starts())
         ]
         stops = ", ".join(self._stop(plan, stop) for stop in flow.stops)
