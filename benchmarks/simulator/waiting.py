@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _measure(case: Case) -> list[float]:
-    """Return the best of each mode's rounds, which take turns: what else runs disturbs all alike."""
+    """Return the best of each mode's rounds; these take turns, so that all are disturbed alike."""
     kernel = simulator.compile(case.text).kernel(next(iter(simulator.compile(case.text).kernels)))
     modes = [(s, limits) for s in (False, True) for limits in (_FIBER_LIMITS, _FAST_LIMITS)]
     rounds = [_rounds(case, kernel, sanitize, limits) for sanitize, limits in modes]
