@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.naming.idioms import Idiom, idioms
+from kernelwright.ir.naming.table import with_tables
 from kernelwright.ir.ops import Call, Domain, Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.plan.contraction import chooses_matrices
@@ -87,7 +88,7 @@ def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Regio
     taken: set[int] = set()
     for idiom in idioms(graph):
         if idiom.name in IN_MLX_FAST and not _is_taken_apart(graph, idiom):
-            members = _with_tables(graph, idiom, taken)
+            members = with_tables(graph, idiom, taken)
             if members <= among:
                 taken |= members
                 whole[Region(graph, tuple(sorted(members)))] = idiom.name
@@ -121,28 +122,6 @@ def _is_made_by(graph: Graph, value: ValueId, op: str) -> bool:
         frontier += [v for v in node.inputs if v not in seen]
         seen.update(node.inputs)
     return False
-
-
-def _with_tables(graph: Graph, idiom: Idiom, taken: set[int]) -> set[int]:
-    """Add what an idiom reads and a kernel computes inside, as rope its angles: made of counts."""
-    indices = idiom.indices
-    counted: set[ValueId] = set(graph.constant_of)
-    if idiom.name == "rope":
-        # Where its angles begin, which may be an array.
-        types = graph.types
-        counted |= {v for v in graph.inputs if types[v].size == 1 and not types[v].dtype.is_float}
-    for node in graph.nodes:
-        if op_named(node.op).kind is not Kind.RANDOM and counted.issuperset(node.inputs):
-            counted.update(node.outputs)
-    found = set(indices)
-    frontier = [v for i in found for v in graph.nodes[i].inputs]
-    while frontier:
-        value = frontier.pop()
-        maker = graph.producer_of.get(value)
-        if value in counted and maker is not None and maker not in found | taken:
-            found.add(maker)
-            frontier.extend(graph.nodes[maker].inputs)
-    return found
 
 
 def planned_traffic(

@@ -1,4 +1,4 @@
-"""Norms put back as kernels of MLX, where a trace has taken them apart and nothing serves them."""
+"""Norms and rope put back as kernels of MLX, where a trace has taken them apart and nothing serves them."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,32 +7,81 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.naming.idioms import Idiom
+from kernelwright.ir.match.rope_call import RopeCall
 from kernelwright.ir.region import Region
-from kernelwright.ir.trace.stitch import RunRegion
+from kernelwright.ir.trace.replay import to_mlx_dtype
+from kernelwright.ir.trace.stitch import Reading, Replacement, RunRegion
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
+from kernelwright.plan.mlx.rope import MlxRopes
 
 _APART = frozenset({"rms_norm", "layer_norm", "rope"})
 """What MLX has one kernel for, and a trace on the CPU has in pieces."""
 
 
-def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, RunRegion], str]:
+def put_back(
+    graph: Graph, taken: frozenset[int]
+) -> tuple[dict[Region, Replacement], str]:
     """Return MLX's kernels for what no program covers, and the name of what cannot be put back.
 
     What can be is there all the same, for who times MLX at what is left of its best.
     """
-    found: dict[Region, RunRegion] = {}
+    found: dict[Region, Replacement] = {}
     left = ""
+    ropes = MlxRopes(graph)
     for idiom in ir.idioms(graph):
         if idiom.name not in _APART or taken.issuperset(idiom.indices):
             continue
-        run = _norm(graph, idiom) if idiom.name in NORMS else None
         region = Region(graph, idiom.indices)
         is_whole = region.outputs == (idiom.output,) and taken.isdisjoint(idiom.indices)
-        if run is None or not is_whole:
+        run = _program(graph, idiom, region, ropes) if is_whole else None
+        if run is None:
             left = left or idiom.name
         else:
-            found[region] = _reading(region, idiom, run)
+            found[region] = run
     return found, left
+
+
+def _program(
+    graph: Graph, idiom: Idiom, region: Region, ropes: MlxRopes
+) -> Replacement | None:
+    if idiom.name in NORMS:
+        norm = _norm(graph, idiom)
+        return None if norm is None else _reading(region, idiom, norm)
+    call = ropes.call(idiom)
+    if call is None or (ropes.rounds_once(idiom) and mx.default_device() == mx.cpu):
+        return None
+    return _rope(graph, idiom, call)
+
+
+def _rope(graph: Graph, idiom: Idiom, call: RopeCall) -> Reading:
+    made = graph.types[idiom.output]
+    dtype = to_mlx_dtype(made.dtype)
+    batch, before, count, behind = call.rows
+    values = (call.x, call.frequencies, *([] if call.offset is None else [call.offset]))
+
+    def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
+        x, frequencies, *offset = arrays
+        rows = x.astype(dtype).reshape(batch, before, count, behind, -1).swapaxes(2, 3)
+        width = rows.shape[-1]
+        turned = mx.fast.rope(
+            rows.reshape(batch, before * behind, count, width),
+            call.dims,
+            traditional=call.layout == "interleaved",
+            base=None,
+            scale=call.scale,
+            offset=_from_start(offset[0], call.start) if offset else call.start,
+            freqs=mx.reciprocal(frequencies.reshape(-1)[: call.dims // 2]),
+        )
+        whole = turned.reshape(batch, before, behind, count, width).swapaxes(2, 3)
+        return [whole.reshape(made.shape)]
+
+    return Reading(values, run)
+
+
+def _from_start(offset: mx.array, start: int) -> mx.array:
+    """Return one number for all rows, or one a batch."""
+    whole = offset.reshape(() if offset.size == 1 else -1)
+    return whole + start if start else whole
 
 
 def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.array] | None:

@@ -13,7 +13,7 @@ from kernelwright.errors import KernelwrightError, StoreError
 from kernelwright.evaluator.gain import gain_of
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
-from kernelwright.ir.trace.stitch import RunRegion, stitch
+from kernelwright.ir.trace.stitch import Replacement, RunRegion, stitch
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
@@ -58,13 +58,13 @@ class Service:
     """What is covered, or why nothing is."""
     is_lazy: bool = True
     """False on a device that has to see its inputs' values at once: the simulator."""
-    kept: Mapping[Region, RunRegion] = field(default_factory=dict)
+    kept: Mapping[Region, Replacement] = field(default_factory=dict)
     """MLX's own kernels, where the graph has them in pieces and no program covers these."""
     offers: tuple[Offer, ...] = ()
     """Kernels found elsewhere, which this machine has to try before they serve."""
 
     @property
-    def replacements(self) -> Mapping[Region, RunRegion]:
+    def replacements(self) -> Mapping[Region, Replacement]:
         """The programs, and MLX's own kernels for the rest."""
         return {**self.programs, **self.kept}
 
@@ -379,7 +379,7 @@ class KernelServer:
             return None
 
 
-def _running(graph: Graph, replacements: Mapping[Region, RunRegion]) -> RunRegion:
+def _running(graph: Graph, replacements: Mapping[Region, Replacement]) -> RunRegion:
     stitched = stitch(graph, replacements)
     return lambda arrays: list(stitched(*arrays))
 

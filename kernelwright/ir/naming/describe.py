@@ -6,6 +6,7 @@ from kernelwright.ir.graph import Attribute, Constant, Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.naming.idioms import Idiom, idioms
 from kernelwright.ir.naming.idioms.reader import Parameter
+from kernelwright.ir.naming.table import with_tables
 from kernelwright.ir.ops import Kind, op_named
 
 _SHOWN_ELEMENTS = 1
@@ -38,8 +39,8 @@ def describe(graph: Graph) -> str:
 def operation(graph: Graph) -> str:
     """Name what a canonical graph computes, such as `softmax` or `add+rms_norm`.
 
-    Idioms stand for their nodes and other ops for themselves, in graph order, views and casts
-    left out, repetitions in a row once; at most six names, then `…`. A graph of elementwise ops
+    Idioms stand for their nodes, rope for its angles too, and other ops for themselves, in graph
+    order, views and casts left out, repetitions in a row once; at most six names, then `…`. A graph of elementwise ops
     only is `elementwise:` and its ops.
     """
     words: dict[int, str] = {}
@@ -47,6 +48,8 @@ def operation(graph: Graph) -> str:
     for idiom in idioms(graph):
         words[max(idiom.indices)] = idiom.name
         covered.update(idiom.indices)
+        if idiom.name == "rope":
+            covered.update(with_tables(graph, idiom, covered))
     for index, node in enumerate(graph.nodes):
         kind = op_named(node.op).kind
         if index not in covered and kind is not Kind.VIEW and node.op not in _PLUMBING:

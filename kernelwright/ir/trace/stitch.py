@@ -1,6 +1,7 @@
 """A graph run with programs in the place of some regions, and MLX for the rest."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.region import Region
@@ -9,15 +10,29 @@ from kernelwright.ir.trace.replay import MlxArray, replay
 
 RunRegion = Callable[[Sequence[MlxArray]], Sequence[MlxArray]]
 """Takes the region's inputs in order, returns its outputs in order, unevaluated."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A program that reads other values than the nodes of its region do."""
+
+    values: tuple[ValueId, ...]
+    run: RunRegion
+    """Takes the values in order."""
+
+
+Replacement = RunRegion | Reading
 _Step = tuple[tuple[ValueId, ...], tuple[ValueId, ...], RunRegion]
 
 
-def stitch(graph: Graph, programs: Mapping[Region, RunRegion]) -> Callable[..., list[MlxArray]]:
+def stitch(
+    graph: Graph, programs: Mapping[Region, Replacement]
+) -> Callable[..., list[MlxArray]]:
     """Return a function of the graph's inputs that runs each region by its program.
 
-    The regions are disjoint and convex, as a planner leaves them.
+    The regions are disjoint and convex, as a planner leaves them. What nobody reads is not run.
     """
-    steps = _in_order(graph, programs)
+    steps = _needed(_in_order(graph, programs), graph.outputs)
     constants = {value: constant_array(constant) for value, constant in graph.constants}
 
     def run(*arrays: MlxArray) -> list[MlxArray]:
@@ -30,7 +45,18 @@ def stitch(graph: Graph, programs: Mapping[Region, RunRegion]) -> Callable[..., 
     return run
 
 
-def _in_order(graph: Graph, programs: Mapping[Region, RunRegion]) -> list[_Step]:
+def _needed(steps: Sequence[_Step], outputs: Sequence[ValueId]) -> list[_Step]:
+    """Drop the steps that nothing depends on, as of tables that a program does without."""
+    read = {*outputs}
+    kept: list[_Step] = []
+    for step in reversed(steps):
+        if read.intersection(step[1]):
+            read.update(step[0])
+            kept.append(step)
+    return kept[::-1]
+
+
+def _in_order(graph: Graph, programs: Mapping[Region, Replacement]) -> list[_Step]:
     """Sort regions and single nodes so that each comes after what it reads."""
     region_of = {i: region for region in programs for i in region.indices}
     waiting: list[_Step] = []
@@ -41,7 +67,11 @@ def _in_order(graph: Graph, programs: Mapping[Region, RunRegion]) -> list[_Step]
             waiting.append(_single(graph, index))
         elif region not in placed:
             placed.add(region)
-            waiting.append((region.inputs, region.outputs, programs[region]))
+            program = programs[region]
+            if isinstance(program, Reading):
+                waiting.append((program.values, region.outputs, program.run))
+            else:
+                waiting.append((region.inputs, region.outputs, program))
     ready = {*graph.inputs, *graph.constant_of}
     steps: list[_Step] = []
     while waiting:

@@ -136,7 +136,7 @@ PAIRS: list[Turn] = [
 ]
 WHOLE: list[Turn] = [
     HALVES[0],
-    lambda x, c, s: x * after(c, c) + mx.roll(x, D // 2, axis=-1) * signs() * after(s, s),
+    lambda x, c, s: x * after(c, c) + mx.roll(x, D // 2, -1) * signs() * after(s, s),
     lambda x, c, s: (
         x * mx.tile(c, (1, 2))
         + mx.where(mx.arange(D) < D // 2, -exchanged(x), exchanged(x)) * mx.tile(s, (1, 2))
