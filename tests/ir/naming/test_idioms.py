@@ -70,6 +70,10 @@ def headwise_rms_norm(x: mx.array) -> mx.array:
     return mx.fast.rms_norm(heads, None, 1e-5)
 
 
+def positioned(x: mx.array, offset: mx.array | int) -> mx.array:
+    return mx.fast.rope(x, 8, traditional=False, base=1e4, scale=1.0, offset=offset)
+
+
 def rotate(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
     a, b = mx.split(x, 2, axis=-1)
     return mx.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
@@ -113,6 +117,8 @@ def rope(q: mx.array, traditional: bool) -> mx.array:
         (halves_swiglu, [X], "swiglu"),
         (headwise_rms_norm, [X], "rms_norm"),
         (rotate, [Q, Q[..., :32], Q[..., 32:]], "rope"),
+        (positioned, [Q, mx.array(3)], "rope"),
+        (lambda x: positioned(x * 3, 7), [Q], "multiply+rope"),
         (activations.relu, [X], "relu"),
         (activations.relu2, [X], "relu_squared"),
         (activations.softplus, [X], "softplus"),
