@@ -1,4 +1,4 @@
-"""Norms and rope put back as kernels of MLX, where a trace has taken them apart and nothing serves them."""
+"""Norms and rope put back as MLX's kernels, where a trace has them in pieces and nothing serves."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,8 +6,8 @@ import mlx.core as mx
 
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.naming.idioms import Idiom
 from kernelwright.ir.match.rope_call import RopeCall
+from kernelwright.ir.naming.idioms import Idiom
 from kernelwright.ir.region import Region
 from kernelwright.ir.trace.replay import to_mlx_dtype
 from kernelwright.ir.trace.stitch import Reading, Replacement, RunRegion
@@ -18,9 +18,7 @@ _APART = frozenset({"rms_norm", "layer_norm", "rope"})
 """What MLX has one kernel for, and a trace on the CPU has in pieces."""
 
 
-def put_back(
-    graph: Graph, taken: frozenset[int]
-) -> tuple[dict[Region, Replacement], str]:
+def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, Replacement], str]:
     """Return MLX's kernels for what no program covers, and the name of what cannot be put back.
 
     What can be is there all the same, for who times MLX at what is left of its best.
@@ -41,9 +39,7 @@ def put_back(
     return found, left
 
 
-def _program(
-    graph: Graph, idiom: Idiom, region: Region, ropes: MlxRopes
-) -> Replacement | None:
+def _program(graph: Graph, idiom: Idiom, region: Region, ropes: MlxRopes) -> Replacement | None:
     if idiom.name in NORMS:
         norm = _norm(graph, idiom)
         return None if norm is None else _reading(region, idiom, norm)

@@ -40,8 +40,8 @@ def operation(graph: Graph) -> str:
     """Name what a canonical graph computes, such as `softmax` or `add+rms_norm`.
 
     Idioms stand for their nodes, rope for its angles too, and other ops for themselves, in graph
-    order, views and casts left out, repetitions in a row once; at most six names, then `…`. A graph of elementwise ops
-    only is `elementwise:` and its ops.
+    order, views and casts left out, repetitions in a row once; at most six names, then `…`. A graph
+    of elementwise ops only is `elementwise:` and its ops.
     """
     words: dict[int, str] = {}
     covered: set[int] = set()

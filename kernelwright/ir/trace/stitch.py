@@ -25,9 +25,7 @@ Replacement = RunRegion | Reading
 _Step = tuple[tuple[ValueId, ...], tuple[ValueId, ...], RunRegion]
 
 
-def stitch(
-    graph: Graph, programs: Mapping[Region, Replacement]
-) -> Callable[..., list[MlxArray]]:
+def stitch(graph: Graph, programs: Mapping[Region, Replacement]) -> Callable[..., list[MlxArray]]:
     """Return a function of the graph's inputs that runs each region by its program.
 
     The regions are disjoint and convex, as a planner leaves them. What nobody reads is not run.
