@@ -8,11 +8,25 @@ ONE_AND_POWER = Made(("add",), (Made(("exp",), (Made(("negative",), (X,)),)), Nu
 """`1 + exp(-x)`, below which a logistic function's numerator stands."""
 OVER_SIGMOID = Made(("divide",), (Bind("above"), ONE_AND_POWER))
 """Anything times the logistic function, written as a division."""
+_SIZE = Made(("abs",), (X,))
+_OPPOSITE_SIZE = Made(("negative",), (_SIZE,))
+_SMALL = Made(("exp",), (_OPPOSITE_SIZE,))
 _ABOVE, _BELOW = ("greater", "greater_equal"), ("less", "less_equal")
 _POSITIVE, _NEGATIVE = (
     Either((Made(one, (X, Number(0.0))), Made(other, (Number(0.0), X))))
     for one, other in ((_ABOVE, _BELOW), (_BELOW, _ABOVE))
 )
+_OF_POSITIVE, _OF_NEGATIVE = (Made(("sigmoid",), (x,)) for x in (_SIZE, _OPPOSITE_SIZE))
+STABLE_LOGISTIC = Either(
+    (
+        Made(("select",), (_POSITIVE, _OF_POSITIVE, _OF_NEGATIVE)),
+        Made(("select",), (_NEGATIVE, _OF_NEGATIVE, _OF_POSITIVE)),
+    )
+)
+"""The logistic function by the exponential of no positive number, which never overflows.
+
+What it chooses from are logistic functions already, of a size and of its opposite.
+"""
 _TWICE = Made(("add",), (X, Made(("abs",), (X,))))
 """Twice what is positive of x."""
 
@@ -47,15 +61,16 @@ SQUARED_RELU = Either(
     )
 )
 _POWER = Made(("exp",), (X,))
-_SMALL_POWER = Made(("exp",), (Made(("negative",), (Made(("abs",), (X,)),)),))
 _SIGMOID_OF_OPPOSITE = Made(("sigmoid",), (Made(("negative",), (X,)),))
+_REST_OF_SIGMOID = Made(("subtract",), (Number(1.0), Made(("sigmoid",), (X,))))
 SOFTPLUS = Either(
     (
         Made(("logaddexp",), (X, Number(0.0))),
         Made(("logaddexp",), (Number(0.0), X)),
         Made(("log1p",), (_POWER,)),
         Made(("log",), (Made(("add",), (_POWER, Number(1.0))),)),
-        Made(("add",), (RELU, Made(("log1p",), (_SMALL_POWER,)))),
+        Made(("add",), (RELU, Made(("log1p",), (_SMALL,)))),
         Made(("negative",), (Made(("log",), (_SIGMOID_OF_OPPOSITE,)),)),
+        Made(("negative",), (Made(("log",), (_REST_OF_SIGMOID,)),)),
     )
 )

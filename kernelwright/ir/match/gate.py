@@ -66,9 +66,13 @@ _POWERS = "exponentials"
 _WRITTEN_OWN = over_row(
     Made(("exp",), (_SHIFTED_FEW,), name=_POWERS), Made(("sum",), (Bind(_POWERS),), axes=_FEW)
 )
+_LESS_ITS_LOG = Made(
+    ("subtract",), (_picked_from(X), Row(Made(("logsumexp",), (Bind(PICKED),), axes=_FEW)))
+)
 _OWN = (
     Made(("softmax", "sigmoid"), (_picked_from(X),), name=_SCORES, axes=_FEW),
     *_named(_WRITTEN_OWN),
+    Made(("exp",), (_LESS_ITS_LOG,), name=_SCORES),
 )
 GATE = Either((*SHARES.patterns, *_OWN, _picked_from(SCORES)))
 """Shares of the best experts: of their scores, as scores of their own logits, or the scores."""

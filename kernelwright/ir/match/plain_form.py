@@ -1,10 +1,15 @@
 """One op for several ways to write it: differences, opposites, choices and logistic functions."""
 
+import math
+from collections.abc import Iterator
+
 from kernelwright.ir.graph import Node, ValueId
-from kernelwright.ir.match.activation import ONE_AND_POWER, X
+from kernelwright.ir.match.activation import ONE_AND_POWER, STABLE_LOGISTIC, X
 from kernelwright.ir.match.pattern import Either, Made, Number, Source, match_node
 from kernelwright.ir.match.row import inverse_of
 
+_ROUNDED = 1e-6
+"""How far people round the logarithm of two."""
 _POWER = Made(("exp",), (X,))
 _LOGISTIC = Either(
     (
@@ -30,10 +35,36 @@ def plain_form(source: Source, node: Node) -> Node:
                 return Node("subtract", inner.inputs[::-1], node.outputs)
         case "select":
             return _choice(source, node)
+        case "power" if (power := _natural_power(source, node)) is not None:
+            return power
         case "divide" | "power":
             if (found := match_node(source, _LOGISTIC, node)) is not None:
                 return Node("sigmoid", (found.values["x"],), node.outputs)
     return node
+
+
+def _natural_power(source: Source, node: Node) -> Node | None:
+    """Read a power of e, or of another number whose exponent is divided by its logarithm."""
+    base = source.number(node.inputs[0])
+    if base is None or base <= 0.0:
+        return None
+    exponent, rate = node.inputs[1], math.log(base)
+    made = source.node(exponent)
+    scales = (1.0, exponent), *_scaled(source, made)
+    for scale, x in scales:
+        if math.isclose(scale * rate, 1.0, rel_tol=_ROUNDED):
+            return Node("exp", (x,), node.outputs)
+    return None
+
+
+def _scaled(source: Source, made: Node | None) -> Iterator[tuple[float, ValueId]]:
+    """Yield what is multiplied by a number, or divided by one, with the number."""
+    if made is None or made.op not in ("multiply", "divide"):
+        return
+    x, by = made.inputs
+    number = source.number(by)
+    if number:
+        yield (number if made.op == "multiply" else 1.0 / number), x
 
 
 def _sum(source: Source, node: Node) -> Node:
@@ -63,6 +94,8 @@ def _opposite(source: Source, value: ValueId) -> ValueId | None:
 
 def _choice(source: Source, node: Node) -> Node:
     """Swap what is chosen by a denial; of two ways to compute one thing, either is chosen."""
+    if (found := match_node(source, STABLE_LOGISTIC, node)) is not None:
+        return Node("sigmoid", (found.values["x"],), node.outputs)
     shown, *others = node.inputs
     denied = source.node(shown)
     if denied is not None and denied.op == "logical_not":

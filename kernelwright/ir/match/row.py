@@ -3,6 +3,8 @@
 from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Pattern, Row
 
 AXES, BY_PLACES, COUNTED = "axes", "by places", "counted"
+LEAST, ADDED = "least", "added"
+"""What a sum of exponentials is held above, and what is added to it, lest it be zero."""
 X = Bind("x")
 SHIFTED = Made(("subtract",), (X, Row(Made(("max",), (X,), axes=AXES))), name="shifted")
 """x less the largest of its row."""
@@ -61,6 +63,14 @@ _ANY = Either((SHIFTED, X))
 _PEAK = Row(Made(("max",), (X,), axes=AXES))
 _SOFTMAX = (Made(("softmax",), (X,), axes=AXES), *softmax_of(_ANY).patterns)
 _SHIFTED_LOGSUMEXP = Either((Made(("logsumexp",), (SHIFTED,), axes=AXES), SHIFTED_LOGSUMEXP))
+_HELD = Either(
+    (
+        Made(("maximum",), (_TOTAL, Row(Bind(LEAST)))),
+        Made(("add",), (_TOTAL, Row(Bind(ADDED)))),
+    )
+)
+HELD_SOFTMAX = over_row(Made(("exp",), (SHIFTED,), name=_POWERS), _HELD)
+"""A softmax whose sum, which is at least one, is kept from zero all the same."""
 ANY_LOGSUMEXP = Either(
     (
         Made(("logsumexp",), (X,), axes=AXES),
@@ -113,11 +123,11 @@ CROSS_ENTROPY = Either(
     )
 )
 """A row's log-sum-exp less the score at its target."""
-_MIDDLE = Made(("mean",), (X,), axes=AXES, attributes=(("ddof", 0),))
-CENTRED = Made(("subtract",), (X, Row(_MIDDLE)), name="centred")
+MIDDLE = Made(("mean",), (X,), axes=AXES, attributes=(("ddof", 0),))
+CENTRED = Made(("subtract",), (X, Row(MIDDLE)), name="centred")
 """x less the mean of its row."""
 VARIANCE = Made(("mean",), (square_of(CENTRED),), axes=AXES)
 MEAN_SQUARE = Made(("mean",), (square_of(X),), axes=AXES, attributes=(("ddof", 0),))
 SUM_OF_SQUARES = Made(("sum",), (square_of(X),), axes=AXES)
-SPREAD = Either((VARIANCE, Made(("subtract",), (Row(MEAN_SQUARE), square_of(Row(_MIDDLE))))))
+SPREAD = Either((VARIANCE, Made(("subtract",), (Row(MEAN_SQUARE), square_of(Row(MIDDLE))))))
 """The variance as it is defined, or as the mean of squares less the square of the mean."""

@@ -1,4 +1,4 @@
-"""Idioms get their names in over 240 ways to write them, which nobody's pattern was made from."""
+"""Idioms get their names in over 340 ways to write them, which nobody's pattern was made from."""
 
 from collections.abc import Iterator
 from importlib import import_module

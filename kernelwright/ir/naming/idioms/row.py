@@ -8,6 +8,7 @@ from kernelwright.ir.graph import ValueId
 from kernelwright.ir.match.pattern import Found, match, matches
 from kernelwright.ir.match.placement import Rows
 from kernelwright.ir.match.row import (
+    ADDED,
     ANY_LOG_SOFTMAX,
     ANY_LOGSUMEXP,
     AXES,
@@ -15,6 +16,8 @@ from kernelwright.ir.match.row import (
     CENTRED,
     COUNTED,
     CROSS_ENTROPY,
+    HELD_SOFTMAX,
+    LEAST,
     MEAN_SQUARE,
     SHIFTED,
     SOFTMAX,
@@ -22,12 +25,26 @@ from kernelwright.ir.match.row import (
     SUM_OF_SQUARES,
 )
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
+from kernelwright.ir.naming.idioms.root import ddof_of, under_root
+from kernelwright.ir.naming.idioms.spread_norm import spread_norm
 
 
 def softmax(reader: Reader, value: ValueId) -> Match | None:
     """Match a softmax: MLX's own, or exponentials over their sum, shifted or not."""
-    found = match(reader, SOFTMAX, value)
+    found = match(reader, SOFTMAX, value) or _held_softmax(reader, value)
     return _bare(reader, _along("softmax", found, reader.shape(value)), found)
+
+
+def _held_softmax(reader: Reader, value: ValueId) -> Found | None:
+    """Match a softmax whose sum is kept from zero by so little that none of its bits moves."""
+    for found in matches(reader, HELD_SOFTMAX, value):
+        most = {LEAST: 1.0, ADDED: reader.type(value).dtype.epsilon / 2}
+        ((role, number),) = (
+            (role, reader.constant(found.values[role])) for role in most if role in found.values
+        )
+        if number is not None and 0.0 <= number <= most[role]:
+            return found
+    return None
 
 
 def log_softmax(reader: Reader, value: ValueId) -> Match | None:
@@ -97,13 +114,7 @@ def variance(reader: Reader, value: ValueId) -> Match | None:
     named = _along("variance", found, _shape_of_x(reader, found))
     if named is None:
         return None
-    return Match(named.name, named.operands, {**named.parameters, "ddof": _ddof(reader, value)})
-
-
-def _ddof(reader: Reader, value: ValueId) -> int:
-    """Return the correction of a variance; a difference of squares has none."""
-    node = reader.made_by(value, "mean")
-    return 0 if node is None else reader.call(node).integer("ddof")
+    return Match(named.name, named.operands, {**named.parameters, "ddof": ddof_of(reader, value)})
 
 
 def norm(reader: Reader, value: ValueId) -> Match | None:
@@ -122,13 +133,13 @@ def norm(reader: Reader, value: ValueId) -> Match | None:
             rows = Rows(reader.shape(value), axes)
             bias = {"bias": reader.vector(node.inputs[1 - i], rows)}
             return Match("layer_norm", {**inner.operands, **bias}, inner.parameters)
-    return None
+    return spread_norm(reader, value)
 
 
 def _scaled_norm(reader: Reader, value: ValueId) -> Match | None:
     product = reader.product(value)
     for factor in (*product.numerators, *product.denominators):
-        below = _under_root(reader, factor, is_inverse=factor in product.numerators)
+        below = under_root(reader, factor, is_inverse=factor in product.numerators)
         if below is None:
             continue
         spread, epsilon = reader.plus_constant(below) or (below, 0.0)
@@ -140,18 +151,6 @@ def _scaled_norm(reader: Reader, value: ValueId) -> Match | None:
             if found is not None:
                 return found
     return None
-
-
-def _under_root(reader: Reader, value: ValueId, *, is_inverse: bool) -> ValueId | None:
-    """Return v where a value is its root, or one over it, as an op or as a power."""
-    row = reader.row(value)
-    root = "rsqrt" if is_inverse else "sqrt"
-    node = None if row is None else reader.made_by(row, root, "power")
-    if node is None:
-        return None
-    wanted = -0.5 if is_inverse else 0.5
-    is_root = node.op != "power" or reader.constant(node.inputs[1]) == wanted
-    return reader.base(node.inputs[0]) if is_root else None
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ def _layer_norms(
     if found is None:
         return
     x, rows = found.values["x"], found.rows[AXES]
-    parameters: dict[str, Parameter] = {"ddof": _ddof(reader, spread), "epsilon": epsilon}
+    parameters: dict[str, Parameter] = {"ddof": ddof_of(reader, spread), "epsilon": epsilon}
     for factor in reader.product(value).numerators:
         centred = match(reader, CENTRED, factor)
         bound = None if centred is None else (centred.values["x"], centred.rows[AXES].placement)
