@@ -101,7 +101,7 @@ def test_rotary_embeddings_are_tried_with_what_stands_around_them(store: str) ->
     site = site_of(model)
     assert site is not None
     assert isinstance(site.owner, Installation)
-    found = [plan for plan in site.owner._plans.values() if plan is not None]
+    found = site.owner.chooser.plans
     assert any(ROPE in plan.parts and not plan.is_untried for plan in found)
 
 
@@ -159,7 +159,7 @@ def test_a_prompts_packed_weights_are_unpacked_once_that_has_passed_here(
     site = site_of(model)
     assert site is not None
     assert isinstance(site.owner, Installation)
-    plans = [plan for plan in site.owner._plans.values() if plan is not None]
+    plans = site.owner.chooser.plans
     served = [r for plan in plans for _, service in plan.services for r in service.programs]
     assert "quantized_matmul" in {ir.operation(region.extract()) for region in served}
     # Some more rows are not tried again.

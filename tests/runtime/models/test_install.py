@@ -21,6 +21,7 @@ import kernelwright as kw
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.models import install as installing
+from kernelwright.runtime.models import plan_chooser
 from kernelwright.runtime.models.install import optimize_model, restore_model
 from kernelwright.runtime.models.recorded import Results, Trace
 from kernelwright.runtime.models.site import Site, site_of
@@ -340,7 +341,7 @@ def test_prompts_of_ever_new_lengths_are_not_looked_at(monkeypatch: pytest.Monke
         traced.append(method)
         return own(module, method, args, kwargs, results, translation, holds_rope=holds_rope)
 
-    monkeypatch.setattr("kernelwright.runtime.models.install.trace_call", noted)
+    monkeypatch.setattr("kernelwright.runtime.models.plan_chooser.trace_call", noted)
     model = build()
     optimize_model(model, Replaying(only="nothing of this name"))
     looked = []
@@ -390,7 +391,7 @@ def test_a_fault_of_ours_leaves_a_module_to_mlx_and_is_named(
 
     model = build()
     expected = model(PROMPT[None])
-    monkeypatch.setattr(installing, "make_plan", fails)
+    monkeypatch.setattr(plan_chooser, "make_plan", fails)
     optimize_model(model, Replaying())
     assert mx.array_equal(model(PROMPT[None]), expected)
     words = installing.explain_model(model, (), {})

@@ -160,7 +160,7 @@ def test_what_goes_wrong_while_looking_fails_no_call(monkeypatch: pytest.MonkeyP
     def fail(*given: object, **named: object) -> object:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("kernelwright.runtime.models.install.trace_call", fail)
+    monkeypatch.setattr("kernelwright.runtime.models.plan_chooser.trace_call", fail)
     model, other = build(), build()
     optimize_model(model, Replaying())
     assert mx.array_equal(model(X), other(X))
