@@ -70,7 +70,7 @@ def test_a_model_whose_kernels_are_no_gain_says_so() -> None:
     site = site_of(model)
     assert site is not None
     assert isinstance(site.owner, Installation)
-    assert site.owner.is_no_gain
+    assert site.owner.trials.is_no_gain
 
 
 NORM, PRODUCT = ("Layer", "norm"), ("Layer", "product")

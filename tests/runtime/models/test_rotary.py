@@ -44,7 +44,7 @@ def plans(model: Module) -> Sequence[object]:
     site = site_of(model)
     assert site is not None
     assert isinstance(site.owner, Installation)
-    return [plan for plan in site.owner._plans.values() if plan is not None]
+    return site.owner.chooser.plans
 
 
 @pytest.mark.parametrize("config", [LLAMA, QWEN], ids=["llama", "qwen3"])
