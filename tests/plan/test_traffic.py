@@ -5,7 +5,10 @@ from collections.abc import Callable
 import mlx.core as mx
 import pytest
 
+from kernelwright.evaluator.speed.prediction import predict_baselines
 from kernelwright.ir import canonicalize, capture
+from kernelwright.ir.passes.standard import standardize
+from kernelwright.metal.perf import find_profile
 from kernelwright.plan import (
     Profile,
     Traffic,
@@ -276,3 +279,31 @@ def test_mlx_runs_the_standard_form_where_that_is_cheaper() -> None:
     graph = canonicalize(capture(lambda x: mx.softmax(x * 1.0, axis=-1), X))
     assert eager_traffic(graph).launches == 2
     assert baselines(graph).eager.launches == best_baseline(graph).launches == 1
+
+
+def _divided(x: mx.array) -> tuple[mx.array, mx.array]:
+    root = mx.sqrt(mx.mean(x * x, axis=-1, keepdims=True) + 1e-5)
+    return x / root, root
+
+
+def _times_inverse(x: mx.array) -> tuple[mx.array, mx.array]:
+    root = mx.sqrt(mx.mean(x * x, axis=-1, keepdims=True) + 1e-5)
+    return x * (1 / root), root
+
+
+def _apart(x: mx.array) -> tuple[mx.array, mx.array]:
+    root = mx.sqrt(x)
+    return mx.exp(x) / root, root
+
+
+@pytest.mark.parametrize("function", [_divided, _times_inverse, _apart])
+def test_a_root_that_is_wanted_counts_alike_in_a_function_and_in_its_task(
+    function: Callable[[mx.array], tuple[mx.array, mx.array]],
+) -> None:
+    written = capture(function, mx.zeros((96, 320)))
+    task = standardize(written)
+    assert {"sqrt", "rsqrt"} <= {node.op for node in task.nodes}
+    assert baselines(task).compiled == baselines(written).compiled
+    profile = find_profile("m4-pro")
+    predicted = predict_baselines(task, profile)["compile"]
+    assert predicted == predict_baselines(written, profile)["compile"]

@@ -7,7 +7,8 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, op_named
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import ChipProfile, predict
-from kernelwright.plan.traffic import Traffic, compiled_traffic, eager_traffic, fast_traffic
+from kernelwright.plan.baseline import baselines
+from kernelwright.plan.traffic import Traffic
 
 
 def predict_program(counters: Sequence[Counters], profile: ChipProfile) -> PredictedTime:
@@ -24,9 +25,10 @@ def predict_baselines(graph: Graph, profile: ChipProfile) -> dict[str, Predicted
     its peak arithmetic: real ones are slower, so a predicted gain errs on the careful side.
     """
     flops = flops_of(graph)
-    traffics = {"eager": eager_traffic(graph), "compile": compiled_traffic(graph)}
-    if (fast := fast_traffic(graph)) != traffics["compile"]:
-        traffics["fast"] = fast
+    by_mlx = baselines(graph)
+    traffics = {"eager": by_mlx.eager, "compile": by_mlx.compiled}
+    if by_mlx.fast != by_mlx.compiled:
+        traffics["fast"] = by_mlx.fast
     return {name: perfect_time(traffic, flops, profile) for name, traffic in traffics.items()}
 
 

@@ -68,18 +68,18 @@ def _root_below(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Value
         return None
     inverse = same(builder, "rsqrt", root.inputs[0])
     if builder.types[inverse].shape != builder.types[below].shape:
-        inverse = _repeated_as(builder, inverse, below)
+        inverse = repeated_as(builder, inverse, below)
     if number(builder, above) == 1.0:
         return [inverse]
     return [same(builder, "multiply", above, inverse)]
 
 
-def _repeated_as(builder: GraphBuilder, value: ValueId, like: ValueId) -> ValueId:
+def repeated_as(builder: GraphBuilder, value: ValueId, like: ValueId) -> ValueId:
     """Apply the views that lead to another value to one of the same shape as their source."""
     node = builder.producer(like)
     assert node is not None
     if builder.types[node.inputs[0]].shape != builder.types[value].shape:
-        value = _repeated_as(builder, value, node.inputs[0])
+        value = repeated_as(builder, value, node.inputs[0])
     shape = builder.types[like].shape
     if node.op == "broadcast":
         return broadcast(builder, value, shape)
