@@ -104,6 +104,19 @@ def test_a_wide_frame_tells_intervals_limits_and_what_comes() -> None:
         assert words in text
 
 
+@pytest.mark.parametrize("width", [72, 80])
+def test_what_may_be_billed_besides_is_told_in_full_in_a_usual_terminal(width: int) -> None:
+    shown = status(1)
+    used = shown.used.model_copy(
+        update={"evaluations": 1, "unbilled_calls": 12, "dollars": 2.5, "tokens": 234567}
+    )
+    limits = shown.limits.model_copy(update={"evaluations": None, "tokens": 1_000_000})
+    text = "\n".join(drawn(shown.model_copy(update={"used": used, "limits": limits}), width))
+    assert "judged  1 evaluation\n" in text
+    assert "$1.2500 of $5.00, 40 calls, 123,456 of 1,000,000 tokens" in text
+    assert "at most $1.2500 and 111,111 tokens more, for 12 calls cut off" in text
+
+
 @pytest.mark.parametrize("height", [16, 24, 60])
 def test_a_low_terminal_keeps_the_tasks_that_move(height: int) -> None:
     lines = drawn(status(40), 100, height)

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.report.live_status import LiveStatus, LiveTask, UnderWay
-from kernelwright.campaign.report.wording import in_money, in_seconds, in_tokens
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.evaluator.gain import Gain
 from kernelwright.plural import counted
 from kernelwright.service.view.figure import MLX_IS_BEST, ranked, short
@@ -28,7 +28,7 @@ def frame(status: LiveStatus, *, width: int, height: int) -> RenderableType:
     """Draw a run so that nothing wraps."""
     listed = 3 if height >= _TALL else 1
     foot = [*_failed(status), *_work(status, listed), *_spent(status)]
-    room = max(3, height - _FRAME_LINES - 2 * listed)
+    room = max(3, height - _FRAME_LINES - 2 * listed - bool(status.used.unbilled_calls))
     return Group(
         _cut(_head(status), width),
         _cut(_progress(status, width), width),
@@ -58,7 +58,7 @@ def _progress(status: LiveStatus, width: int) -> Text:
     right = sum(task.right for task in status.tasks)
     most = sum(task.tried if task.reason else max(task.limit, task.tried) for task in status.tasks)
     open_ = sum(not task.reason for task in status.tasks)
-    words = Text.assemble((f"  {tried} of at most {most} candidates", "figure"))
+    words = Text.assemble((f"  {tried} of at most {counted(most, 'candidate')}", "figure"))
     if width >= _NARROW:
         words.append(f"  {open_} of {counted(len(status.tasks), 'task')} open", style="quiet")
     return Text.assemble(_bar(right, tried, most, max(8, min(40, width - words.cell_len))), words)
@@ -208,18 +208,25 @@ def _spent(status: LiveStatus) -> Iterator[Text]:
     if not status.is_over and status.left_s is not None:
         time += f"; at most {in_seconds(status.left_s)} left at this pace"
     yield _line("time", time)
-    yield _line("judged", f"{used.evaluations}{_of(limits.evaluations)} evaluations")
+    yield _line("judged", _counted(used.evaluations, limits.evaluations, "evaluation"))
     if not used.calls:
         yield _line("spent", "$0.00, no model was asked", "quiet")
         return
     dollars = limits.dollars is not None and f"${limits.dollars:.2f}"
     yield _line(
         "spent",
-        f"{in_money(used.known_dollars, used.dollars, used.unbilled_calls)}{_of(dollars)}, "
-        f"{used.calls}{_of(limits.calls)} calls, "
-        f"{in_tokens(used.known_tokens, used.tokens)}"
-        f"{_of(limits.tokens and f'{limits.tokens:,}')} tokens",
+        f"${used.known_dollars:.4f}{_of(dollars)}, {_counted(used.calls, limits.calls, 'call')}, "
+        f"{used.known_tokens:,}{_of(limits.tokens and f'{limits.tokens:,}')} tokens",
     )
+    if used.unbilled_calls:
+        # On a line of its own: with the figures above it is too long for most terminals.
+        yield _line(
+            "",
+            f"at most ${used.dollars - used.known_dollars:.4f} and "
+            f"{used.tokens - used.known_tokens:,} tokens more, for "
+            f"{counted(used.unbilled_calls, 'call')} cut off",
+            "quiet",
+        )
 
 
 def _words(work: UnderWay) -> Text:
@@ -227,6 +234,11 @@ def _words(work: UnderWay) -> Text:
     return Text.assemble(
         (short(work.candidate_id), "id"), f" {verb}{work.task}  ", (work.idea, "quiet")
     )
+
+
+def _counted(count: int, limit: int | None, word: str) -> str:
+    """Say how many of so many at the most, as `1 evaluation` and `1 of 9 evaluations`."""
+    return counted(count, word) if limit is None else f"{count} of {counted(limit, word)}"
 
 
 def _of(limit: object) -> str:
