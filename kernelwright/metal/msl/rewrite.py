@@ -14,6 +14,7 @@ from kernelwright.metal.msl.entry import caller, host_name, is_kernel
 from kernelwright.metal.msl.macro import Macros, integer_macros
 from kernelwright.metal.msl.member_space import implicit_members
 from kernelwright.metal.msl.operand import rewrite_expressions
+from kernelwright.metal.msl.overload import thread_overloads
 from kernelwright.metal.msl.qualifier import idle_qualifiers
 from kernelwright.metal.msl.signature import Parameter, read_parameters
 from kernelwright.metal.msl.structure import Function, Instantiation, Structure, Variable
@@ -151,6 +152,9 @@ class _Rewriter:
         waiting = waiting_functions(structure)
         self.binding_attributes(structure)
         idle = {f.start for f in idle_constructors(structure)}
+        for place, names in thread_overloads(structure):
+            clause = " && ".join(f"kw_in_thread<{name}>" for name in names)
+            self.editor.insert(structure.code[place].end, f" requires ({clause})")
         for function in structure.functions:
             if function.start in idle:
                 self.drop(structure, range(function.start, function.end + 1))

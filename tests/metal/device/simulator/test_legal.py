@@ -386,3 +386,23 @@ def test_a_function_constant_says_so_before_or_behind_its_declaration(declaratio
     kernel.launch({"x": x, "y": y}, grid=(64, 1, 1), threadgroup=(64, 1, 1))
 
     np.testing.assert_array_equal(y, 3 * x)
+
+
+def test_templates_are_overloaded_by_address_space() -> None:
+    text = (
+        """
+template <typename T> float of(threadgroup const T* p) { return p[0]; }
+template <typename T> float of(device const T* p) { return 2 * p[0]; }
+template <typename T> float of(thread T* p) { return 4 * p[0]; }
+template <typename T, typename U> float sum(const threadgroup T& a, U b) { return a + b; }
+template <typename T, typename U> float sum(thread const T& a, U b) { return a * b; }
+"""
+        + _SIGNATURE
+        + """
+  threadgroup float t[64]; float own = x[i]; t[i] = x[i];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  device float* out = y + i; *out = 1;
+  y[i] = of(&t[i]) + of(&x[i]) + of(out) + of(&own) + sum(t[i], 3) + sum(own, 2.0f); }"""
+    )
+    x = np.arange(1, _THREADS + 1)
+    np.testing.assert_array_equal(_run(text), x + 2 * x + 2 + 4 * x + x + 3 + 2 * x)

@@ -58,6 +58,19 @@ KW_BARE(opencl_global_host)
 KW_BARE(opencl_local)
 #undef KW_BARE
 
+// That T of an overload for `thread T*` names no other space.
+template <typename T>
+constexpr bool kw_in_thread = true;
+#define KW_ELSEWHERE(space) \
+  template <typename T> \
+  constexpr bool kw_in_thread<__attribute__((space)) T> = false; \
+  template <typename T> \
+  constexpr bool kw_in_thread<const __attribute__((space)) T> = false;
+KW_ELSEWHERE(opencl_global_device)
+KW_ELSEWHERE(opencl_global_host)
+KW_ELSEWHERE(opencl_local)
+#undef KW_ELSEWHERE
+
 template <typename T>
 struct kw_pointed;
 template <typename T>
