@@ -15,6 +15,7 @@ _TURNING = frozenset(
     {"add", "subtract", "multiply", "negative", "concatenate", "slice_update", "select"}
 )
 _SUMS = frozenset({"add", "subtract"})
+_JOINING = _SUMS | {"concatenate", "slice_update", "select"}
 _PRODUCTS = frozenset({"multiply", "negative", "matmul"})
 _DEEPEST = 5
 _MOST_AXES = 2
@@ -55,7 +56,7 @@ def _may_turn(maps: RowMaps, value: ValueId, left: int) -> bool:
     # Where each pair is multiplied by its own matrix, columns are cut from a repeated table.
     is_pair = maps.plain.type(value).shape[-1:] == (2,)
     whole = _below(maps, value)
-    if whole is None or whole.op in _PRODUCTS:
+    if whole is None or whole.op not in _JOINING:
         return False
     parts = [node.op for v in whole.inputs if (node := _below(maps, v))]
     if whole.op in _SUMS and not _PRODUCTS.issuperset(parts):

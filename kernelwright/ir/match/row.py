@@ -69,7 +69,7 @@ _HELD = Either(
         Made(("add",), (_TOTAL, Row(Bind(ADDED)))),
     )
 )
-HELD_SOFTMAX = over_row(Made(("exp",), (SHIFTED,), name=_POWERS), _HELD)
+HELD_SOFTMAX = Made(("divide",), (Made(("exp",), (SHIFTED,), name=_POWERS), Row(_HELD)))
 """A softmax whose sum, which is at least one, is kept from zero all the same."""
 ANY_LOGSUMEXP = Either(
     (

@@ -10,12 +10,13 @@ from kernelwright.ir.naming.idioms.reader import Match, Parameter, Product, Read
 from kernelwright.ir.naming.idioms.root import ddof_of, under_root
 
 _MOST_TERMS = 3
+_DEEPEST = 2
 
 
 def spread_norm(reader: Reader, value: ValueId) -> Match | None:
     """Match `x r w - mean(x) r w + b`, with and without w and b."""
     terms = _terms(reader, value)
-    if not 2 <= len(terms) <= _MOST_TERMS:
+    if len(terms) > _MOST_TERMS or all(added for _, added in terms):
         return None
     for (row, sign), (middle, other), *rest in permutations(terms):
         if sign and not other and all(added for _, added in rest):
@@ -25,15 +26,17 @@ def spread_norm(reader: Reader, value: ValueId) -> Match | None:
     return None
 
 
-def _terms(reader: Reader, value: ValueId, *, is_added: bool = True) -> list[tuple[ValueId, bool]]:
+def _terms(
+    reader: Reader, value: ValueId, *, is_added: bool = True, left: int = _DEEPEST
+) -> list[tuple[ValueId, bool]]:
     """List what is added up, and whether it is added or taken away."""
-    node = reader.made_by(value, "add", "subtract")
+    node = reader.made_by(value, "add", "subtract") if left else None
     if node is None:
         return [(value, is_added)]
     one, other = node.inputs
     return [
-        *_terms(reader, one, is_added=is_added),
-        *_terms(reader, other, is_added=is_added == (node.op == "add")),
+        *_terms(reader, one, is_added=is_added, left=left - 1),
+        *_terms(reader, other, is_added=is_added == (node.op == "add"), left=left - 1),
     ]
 
 
