@@ -36,6 +36,8 @@ _MOST_STEPS = 8
 _CLOSE = 1 / 8
 """Of the distance from the boundary: so closely it is met."""
 _FIRST_STEP = 2.0**-10
+_NEXT_SHARE = 3
+"""One row of so many has numbers next to the constant, where the value is an input itself."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,13 @@ def _targets(
     # Rows whose elements all are one distance away, and such as hold few of any distance.
     is_all = (places % 4 == 0) & (rows > 1)
     number = np.where(is_all, random.integers(powers, size=(rows, 1)), np.arange(columns) % powers)
-    distance = size * 2.0 ** -(_FARTHEST_POWER + number.astype(np.float64))
+    # Equal numbers are all rounded alike, which hides more of their sum.
+    distance = size * 2.0 ** (random.random((rows, columns)) - _FARTHEST_POWER - number)
+    if boundary.value == graph.inputs[boundary.place]:
+        # What is held as it comes may be told from its neighbours.
+        is_next = random.integers(0, _NEXT_SHARE, (rows, 1)) == 0
+        spacing = 2.0 ** np.floor(np.log2(size)) * type_.dtype.epsilon
+        distance = np.where(is_next, spacing, distance)
     sign = np.where(random.integers(0, 2, (rows, columns), np.int8) > 0, 1.0, -1.0)
     wanted = constant + sign * distance
     is_near = np.zeros((rows, columns), bool)

@@ -45,6 +45,8 @@ _LEAST_FAR_SAMPLES, _SHARE_OF_FAR_SAMPLES = 16, 0.9
 one case of five at most. In 16 of 16 that is a chance of 7e-12."""
 _FAR_SIDES = ("in size below what they should be", "in size above what they should be")
 _SIDES = ("towards zero", "away from zero", "down", "up")
+_WITH_INPUT = ("against the sign of", "with the sign of")
+_MOST_INPUTS = 4
 
 
 @dataclass
@@ -128,16 +130,19 @@ class RoundingDirections:
         expected: Sequence[ExpectedOutput],
         of_mlx: Sequence[Array | None],
         parts: int = 1,
+        inputs: Sequence[Array] = (),
     ) -> None:
         """Count a case whose outputs are right element by element, beside MLX's own.
 
-        `parts` says into how many samples its elements may be divided: see `samples_of`.
+        `parts` says into how many samples its elements may be divided: see `samples_of`. `inputs`
+        of an output's shape tell what of it leans with one of them, as a term of a sum does.
         """
         places = zip(outputs, expected, of_mlx, strict=True)
         for place, (found, wanted, mlx) in enumerate(places):
             if wanted.type.dtype not in _NARROW or not found.size:
                 continue
-            elements = _judged(found, wanted, mlx)
+            beside = [a for a in inputs if a.shape == found.shape and a.dtype.kind not in "biuc"]
+            elements = _judged(found, wanted, mlx, beside[:_MOST_INPUTS])
             for part in elements.divided(parts):
                 self._add_part(place, part, wanted)
 
@@ -153,6 +158,11 @@ class RoundingDirections:
             for name, own, of_mlx in zip(_SIDES, moved, moved_in_mlx, strict=True):
                 balance = self._balances.setdefault((place, group, name), _Balance())
                 balance.add(own[members], of_mlx[members])
+        for number, signs in enumerate(part.signs):
+            for name, own, of_mlx in zip(_WITH_INPUT, moved[2:], moved_in_mlx[2:], strict=True):
+                key = (place, "all elements", f"{name} operand {number} of its shape")
+                balance = self._balances.setdefault(key, _Balance())
+                balance.add(own * signs, of_mlx * signs)
 
     @property
     def problem(self) -> str:
@@ -188,11 +198,20 @@ class _Elements:
     nearest: Reals
     real: Reals
     mlx: Reals
+    signs: tuple[IntegerArray, ...]
+    """Of inputs of the output's shape."""
 
     def where(self, kept: Mask) -> "_Elements":
         """Leave out the others."""
-        values = (array[kept] for array in (self.ideal, self.nearest, self.real, self.mlx))
-        return _Elements(self.size, self.places[kept], *values)
+        return _Elements(
+            size=self.size,
+            places=self.places[kept],
+            ideal=self.ideal[kept],
+            nearest=self.nearest[kept],
+            real=self.real[kept],
+            mlx=self.mlx[kept],
+            signs=tuple(array[kept] for array in self.signs),
+        )
 
     def divided(self, parts: int) -> "Iterator[_Elements]":
         """Yield the elements of so many parts of the output, each of neighbouring places."""
@@ -223,15 +242,23 @@ def samples_of(graph: Graph) -> int:
 _Side = tuple[str, Mask, Mask]
 
 
-def _judged(found: Array, wanted: ExpectedOutput, mlx: Array | None) -> _Elements:
+def _judged(
+    found: Array, wanted: ExpectedOutput, mlx: Array | None, inputs: Sequence[Array]
+) -> _Elements:
     """Return those of some elements that tell how they were rounded."""
     places = _sample(found.size)
     arrays = (wanted.expected, wanted.rounded, found, wanted.rounded if mlx is None else mlx)
     ideal, nearest, real, own = (
         np.asarray(np.asarray(a).reshape(-1)[places], np.float64) for a in arrays
     )
-    every = _Elements(found.size, places, ideal, nearest, real, own)
+    signs = tuple(_signs(a.reshape(-1)[places]) for a in inputs)
+    every = _Elements(found.size, places, ideal, nearest, real, own, signs)
     return every.where(_counted(ideal, nearest, wanted, places))
+
+
+def _signs(values: Array) -> IntegerArray:
+    wide = values.astype(np.float32)
+    return (wide > 0).astype(np.int8) - (wide < 0).astype(np.int8)
 
 
 def _moved(values: Reals, part: _Elements) -> tuple[IntegerArray, ...]:

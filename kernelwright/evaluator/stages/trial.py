@@ -386,7 +386,8 @@ def add_directions(
 ) -> None:
     """Count how a case's right outputs were rounded, beside MLX's own."""
     of_mlx = [answer.computed for answer in reference.allclose_answers()]
-    directions.add(outputs, reference.expected_outputs, of_mlx, reference.samples)
+    wanted, inputs = reference.expected_outputs, reference.inputs
+    directions.add(outputs, wanted, of_mlx, reference.samples, inputs)
 
 
 def check_directions(directions: RoundingDirections) -> None:

@@ -73,3 +73,17 @@ def test_bounds_of_computed_values_are_met(dtype: mx.Dtype) -> None:
     x, w = Case(graph, Distribution.BOUNDARY).inputs("secret")
     value = np.tanh(x.astype(np.float64)) * w.astype(np.float64)
     assert (np.abs(np.abs(value) - 0.25) < 0.07).mean() > 0.1
+
+
+def above(x: mx.array) -> mx.array:
+    return mx.any(x > 0.75, axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "next_one"), [(mx.bfloat16, 0.75390625), (mx.float16, 0.75048828125)]
+)
+def test_a_row_turns_on_the_next_number_where_an_input_is_compared(
+    dtype: mx.Dtype, next_one: float
+) -> None:
+    (x,) = Case(graph_of(above, mx.zeros((96, 64), dtype)), Distribution.BOUNDARY).inputs("secret")
+    assert next_one in x.astype(np.float64).max(axis=1)

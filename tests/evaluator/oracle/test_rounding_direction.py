@@ -186,3 +186,22 @@ def test_a_number_that_all_share_is_rounded_once(
     with mx.stream(mx.cpu):
         graph = canonicalize(capture(function, *arrays))
     assert samples_of(graph) == samples
+
+
+def problem_of_term(factor: float) -> str:
+    """Return what is said of sums one term of which has a factor."""
+    random, directions = np.random.default_rng(5), RoundingDirections()
+    for _ in range(4):
+        x, y = random.standard_normal((2, 256, 64))
+        x += 5 * np.sign(x)
+        found = nearest(noisy(x + factor * y, random))
+        of_mlx = nearest(noisy(x + y, random))
+        inputs = (x.astype(np.float16), y.astype(np.float16))
+        directions.add((found,), (wanted(x + y),), (of_mlx,), 16, inputs)
+    return directions.problem
+
+
+def test_a_term_with_a_factor_leans_with_its_sign() -> None:
+    assert "with the sign of operand 1 of its shape" in problem_of_term(1 + 2.0**-9)
+    assert "against the sign of operand 1 of its shape" in problem_of_term(1 - 2.0**-9)
+    assert not problem_of_term(1.0)
