@@ -268,11 +268,13 @@ def place_twins(row: Values, value: float, random: Random) -> None:
 
 
 def _infinite(count: int, length: int, dtype: Dtype, random: Random) -> Values:
-    """Put an infinity at an end of each row, and both into every fifth."""
+    """Put an infinity at an end of each row, both into every fifth, and fill the last with one."""
     values = _normal(count, length, dtype, random)
     row = np.arange(count)
     values[row, np.where(row % 4 < 2, 0, length - 1)] = np.where(row % 2, -np.inf, np.inf)
     values[4::5, 0], values[4::5, -1] = np.inf, -np.inf
+    if count > 1:
+        values[-1] = np.inf
     return values
 
 

@@ -31,10 +31,10 @@ _STRAY_SHARE = 0.03
 _LEAST_SAMPLES, _SHARE_OF_SAMPLES = 8, 0.75
 """A factor that a case's elements share may push them all one way, in one case of 20 at most, and
 only where they are all of one size. In 8 of 10 that is a chance of 2e-9, in 8 of 8 of 4e-11."""
-_LEAN, _SURE_LEAN, _LEAN_OF_MLX, _SURE_LEAN_OF_MLX = 0.3, 4.0, 0.1, 2.0
+_LEAN, _SURE_LEAN, _LEAN_OF_MLX = 0.3, 4.0, 0.1
 """So many more of a sample's elements that are not the nearest number lie on one side than on the
-other, as a share of them and in deviations of a coin; and not of those of MLX's own answer: a short
-number plus a constant is rounded one way by everybody."""
+other, as a share of them and in deviations of a coin; and in the mean not of those of MLX's own
+answer: a short number plus a constant is rounded one way by everybody."""
 _LEAST_LEANING_SAMPLES, _SHARE_OF_LEANING = 24, 0.95
 """One factor that a case shares pushes all one way, in half of the cases. In 24 of 24 that is a
 chance of 6e-8, in 31 of 32 of 8e-9."""
@@ -95,6 +95,8 @@ class _Balance:
     excess_in_mlx: int = 0
     samples: int = 0
     leaning: int = 0
+    leans_of_mlx: float = 0.0
+    """The excess of MLX's own answer in each sample, as a share, added up."""
 
     def add(self, sides: IntegerArray, sides_of_mlx: IntegerArray) -> None:
         """Count a case: 1 on the side, -1 on the other, 0 where it is the nearest number."""
@@ -106,15 +108,17 @@ class _Balance:
             return
         self.samples += 1
         least = max(_LEAN * self.moved, _SURE_LEAN * self.moved**0.5)
-        of_mlx = max(_LEAN_OF_MLX * self.moved_in_mlx, _SURE_LEAN_OF_MLX * self.moved_in_mlx**0.5)
-        is_common = self.excess_in_mlx > of_mlx
-        self.leaning += self.excess >= least and not is_common
+        self.leaning += self.excess >= least
+        self.leans_of_mlx += self.excess_in_mlx / max(self.moved_in_mlx, 1)
         self.moved = self.excess = self.moved_in_mlx = self.excess_in_mlx = 0
 
     @property
     def is_leaning(self) -> bool:
-        """Say whether enough samples lean, and nearly all."""
-        return self.leaning >= max(_LEAST_LEANING_SAMPLES, _SHARE_OF_LEANING * self.samples)
+        """Say whether enough samples lean, nearly all, and those of MLX do not."""
+        # Of a row that shares a factor MLX's own elements lean as well, half of the rows each way.
+        is_common = self.leans_of_mlx > _LEAN_OF_MLX * self.samples
+        least = max(_LEAST_LEANING_SAMPLES, _SHARE_OF_LEANING * self.samples)
+        return self.leaning >= least and not is_common
 
 
 @dataclass

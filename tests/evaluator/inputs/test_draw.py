@@ -60,3 +60,8 @@ def test_masks_leave_ends_starts_or_a_few_of_a_row(kind: Distribution, count: in
     assert {1, 2} & set(left)
     assert any(2700 < n < 3000 for n in left)
     assert any(2 < n < 2600 or 3100 < n < 4096 for n in left)
+
+
+def test_a_row_is_infinite_throughout() -> None:
+    rows = draw(Distribution.INFINITE, (6, 40), Dtype.FLOAT32, np.random.default_rng(6))
+    assert (rows == np.inf).all(axis=1).sum() == 1

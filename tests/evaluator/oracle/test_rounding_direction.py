@@ -205,3 +205,13 @@ def test_a_term_with_a_factor_leans_with_its_sign() -> None:
     assert "with the sign of operand 1 of its shape" in problem_of_term(1 + 2.0**-9)
     assert "against the sign of operand 1 of its shape" in problem_of_term(1 - 2.0**-9)
     assert not problem_of_term(1.0)
+
+
+def test_rows_of_mlx_that_lean_either_way_excuse_nobody() -> None:
+    random, directions = np.random.default_rng(5), RoundingDirections()
+    for _ in range(4):
+        values = random.standard_normal((256, 64))
+        of_rows = 1 + random.uniform(-1, 1, (256, 1)) * 2.0**-12
+        found = nearest(values * (1 + 2.0**-13))
+        directions.add((found,), (wanted(values),), (nearest(values * of_rows),), 16)
+    assert "away from zero as a rule" in directions.problem
