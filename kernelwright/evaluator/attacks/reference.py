@@ -179,9 +179,9 @@ def huber_total(prediction: mx.array, target: mx.array) -> mx.array:
 
 
 def leaky(x: mx.array) -> mx.array:
-    """Let a hundredth of what is negative through, half as large again."""
+    """Let an eighth of what is negative through, half as large again, and squared."""
     scaled = 1.5 * x
-    return mx.where(scaled > 0, scaled, 0.01 * scaled)
+    return mx.where(scaled > 0, scaled, 0.125 * scaled) * scaled
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -10,6 +10,7 @@ from kernelwright.evaluator.inputs.selection import repeated
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.mlx_answer import Closeness
 from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.oracle.rounded_constant import has_finer_constants
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import (
@@ -35,7 +36,7 @@ class Correctness(PipelineStage):
 
     def run(self, context: Context) -> str:
         """Give the results of those cases that run again."""
-        directions = RoundingDirections()
+        directions = RoundingDirections(has_finer_constants(context.program, context.task.graph))
         try:
             context.right = self._kept(context, directions)
         except Failure as failure:

@@ -6,6 +6,7 @@ from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.inputs.selection import paced
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.oracle.rounded_constant import has_finer_constants
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.speed.predicted_time import speedups_of
 from kernelwright.evaluator.speed.prediction import predict_baselines, predict_program
@@ -114,7 +115,8 @@ def race_quietly(
 
 def pass_quietly(trial: Trial, suite: Suite, what: str) -> None:
     """Judge cases that nobody may learn about; any failure is one and the same."""
-    directions = RoundingDirections()
+    graph = suite.references[0].case.graph
+    directions = RoundingDirections(has_finer_constants(trial.program, graph))
     try:
         trial.compile_ahead([reference.case.graph for reference in suite.references])
         for seed, reference in enumerate(suite.references):
