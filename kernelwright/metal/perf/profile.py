@@ -193,10 +193,8 @@ class ChipProfile(Record):
 
     @property
     def least_wait_us(self) -> float:
-        """How long a started launch takes at least: the life of a simdgroup that reads once."""
-        costs = self.core.costs
-        cycles = self.core.instruction_cycles * (costs.thread + costs.read)
-        return self.threadgroup_start_us + self.memory_latency_us + cycles / (self.clock_ghz * 1e3)
+        """How long a started launch takes at least: its threads start, and wait for one read."""
+        return self.threadgroup_start_us + self.memory_latency_us
 
     @property
     def least_launch_us(self) -> float:

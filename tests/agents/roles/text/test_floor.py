@@ -35,6 +35,6 @@ def test_what_a_small_task_waits_for_is_told() -> None:
     graph = canonicalize(capture(clipped, *[mx.zeros((1000,))] * 2))
     device = DeviceInfo(name="metal", chip="m3-max", runtime="test", measures_time=True)
     assert str(floor_of(graph, device)) == (
-        "5.21 us: 4 us to start one kernel, and 1.21 us until any threads have begun, read "
+        "5.08 us: 4 us to start one kernel, and 1.08 us until any threads have begun, read "
         "and ended"
     )
