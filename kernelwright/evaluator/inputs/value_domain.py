@@ -18,7 +18,7 @@ from kernelwright.ir.analysis.continuity import is_discontinuous
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Domain as Needed
-from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named
 
 _MOST_LANDMARKS = 8
 _FARTHEST_LANDMARK = 1e6
@@ -345,15 +345,13 @@ class _Passed:
     def through(self, graph: Graph, node: Node, output: ValueId, *, guards: bool) -> "_Passed":
         """Follow the value through a node that passes it on or bounds it."""
         least, greatest = self.least, self.greatest
-        if guards and node.op in ("maximum", "minimum"):
+        op = op_named(node.op)
+        if guards and op.behaviour.is_extreme and op.meaning is not None:
+            call = Call.of(graph, node)
             others = (known_numbers(graph, v) for v in node.inputs if v != self.value)
             for known in (k for k in others if k is not None and k.size):
-                if node.op == "maximum":
-                    least = max(least, float(known.min()))
-                    greatest = max(greatest, float(known.max()))
-                else:
-                    least = min(least, float(known.min()))
-                    greatest = min(greatest, float(known.max()))
+                ends = np.array([least, greatest]), np.array([known.min(), known.max()], float)
+                least, greatest = map(float, np.asarray(op.meaning(call, *ends)))
         return _Passed(output, self.is_guarded or guards, least, greatest)
 
 
