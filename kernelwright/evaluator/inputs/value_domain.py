@@ -17,8 +17,8 @@ from kernelwright.evaluator.inputs.wrapping import avoids_least, may_be_anything
 from kernelwright.ir.analysis.continuity import is_discontinuous
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.ops import Domain as Needed
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Domain as Needed
 
 _MOST_LANDMARKS = 8
 _FARTHEST_LANDMARK = 1e6
