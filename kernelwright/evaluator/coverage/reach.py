@@ -180,14 +180,6 @@ def _asks_for_more(side: Side, tally: Tally, explained: Explained, around: froze
     return not parts or (all if needs_all else any)(map(may_be_met, parts))
 
 
-def takes_nan(side: Side) -> bool:
-    """Say whether a comparison, or what is not zero, takes a side for what is no number."""
-    kind, predicate = side.key.kind.split(" ") if " " in side.key.kind else ("", side.key.kind)
-    if kind == "fcmp" and predicate[0] in "ou":
-        return side.value is (predicate[0] == "u")
-    return side.key.kind.endswith(_NONZERO) and side.value
-
-
 def _is_made(seen: Seen, kind: str, explained: Explained) -> bool:
     """Say whether a flag or a count is what a text makes of data by conditions, or by numbers."""
     if seen.compares or seen.is_chosen:

@@ -112,13 +112,12 @@ class Search:
         return tuple(self._finite(a) if a.dtype.kind not in "buic" else a for a in inputs)
 
     def _finite(self, array: Array) -> Array:
-        with np.errstate(invalid="ignore"):
-            is_finite = np.isfinite(array.astype(np.float32))
-        if is_finite.all():
+        finite = _finite_places(array)
+        if finite.all():
             return array
-        known = array[is_finite][:_MOST_VALUES]
+        known = array[finite][:_MOST_VALUES]
         pool = known if known.size else np.ones(1, array.dtype)
-        return np.where(is_finite, array, self.random.choice(pool, array.shape))
+        return np.where(finite, array, self.random.choice(pool, array.shape))
 
     def finite_tally(self) -> Tally:
         """Return what the cases take where they hold no NaN and no infinities."""
@@ -312,6 +311,16 @@ def _with(
     with np.errstate(all="ignore"):
         changed.reshape(-1)[index] = value
     return (*base[:place], changed, *base[place + 1 :])
+
+
+def is_finite(inputs: Sequence[Array]) -> bool:
+    """Say whether inputs hold no NaN and no infinities."""
+    return all(bool(_finite_places(a).all()) for a in inputs if a.dtype.kind not in "buic")
+
+
+def _finite_places(array: Array) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(array.astype(np.float32)))
 
 
 def _lies_within(array: Array, values: NDArray[np.generic]) -> NDArray[np.bool_]:

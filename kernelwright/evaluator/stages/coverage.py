@@ -11,9 +11,8 @@ from kernelwright.evaluator.coverage.reach import (
     is_out_of_reach,
     is_trigger,
     ranges_of,
-    takes_nan,
 )
-from kernelwright.evaluator.coverage.search import Search
+from kernelwright.evaluator.coverage.search import Search, is_finite
 from kernelwright.evaluator.coverage.showing import MOST_ELEMENTS, Showing
 from kernelwright.evaluator.coverage.sides import Side, Tally
 from kernelwright.evaluator.evaluation import Stage, Status
@@ -134,14 +133,20 @@ class _Coverage:
         return not self._others or self._elsewhere.takes(side)
 
     def _settle_special(self) -> None:
-        """Settle the sides that NaN takes where numbers do not, and that show nowhere.
+        """Settle the sides that are taken beside NaN and infinities alone, and that show nowhere.
 
-        A row of NaN is NaN whatever is done with it, so that taking a side there proves nothing.
+        A row of NaN is NaN whatever is done with it, and one of infinities is infinite times any
+        factor, so that taking a side there proves nothing.
 
         Raises:
             Failure: one of them waits for what nothing brings about.
         """
-        suspects = [s for s in self._tally.taken if takes_nan(s) and self._waits(s)]
+        among_numbers = Tally()
+        for reference, conditions in self._runs:
+            if is_finite(reference.inputs):
+                among_numbers.add(conditions)
+        taken = [side for side in self._tally.taken if not among_numbers.takes(side)]
+        suspects = [side for side in taken if self._waits(side)]
         if suspects:
             ordinary = self._search.finite_tally()
             special = [side for side in suspects if not ordinary.takes(side)]
