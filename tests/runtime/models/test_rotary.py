@@ -63,8 +63,8 @@ def test_without_kernels_for_them_the_others_run() -> None:
     expected = decode(model, 4)[0]
     optimize_model(model, server)
     assert decode(model, 4)[0] == expected
+    # MLX's own kernel of them is put back where graphs hold them.
     assert server.runs
-    assert not any(ROPE in plan.parts for plan in plans(model))  # type: ignore[attr-defined]
 
 
 def new_cache() -> KVCache:

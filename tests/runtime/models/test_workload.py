@@ -56,7 +56,7 @@ def test_layers_are_recorded_with_and_without_their_rotary_embeddings(workload: 
     choices = choose(workload, None)
     projections = [c for c in choices if len(c.graph.outputs) == 3 and c.name == "rms_norm+matmul"]
     assert [choice.calls for choice in projections] == [3 * 256]
-    assert any("cos" in choice.name and choice.calls == 3 * 256 for choice in choices)
+    assert any("rope" in choice.name and choice.calls == 3 * 256 for choice in choices)
 
 
 def test_recording_leaves_the_model_as_it_was() -> None:
