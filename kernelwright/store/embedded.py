@@ -11,7 +11,6 @@ from sqlalchemy import create_engine, make_url
 
 from kernelwright.errors import InputError, StoreError
 
-
 _SHUTDOWN_S = 10.0
 
 
