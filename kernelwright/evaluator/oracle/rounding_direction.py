@@ -244,7 +244,7 @@ def samples_of(graph: Graph) -> int:
             exact.update(node.outputs)
             continue
         types = (graph.types[value] for value in node.outputs)
-        fewest = min(fewest, *(t.size for t in types if t.dtype.is_float), fewest)
+        fewest = min([fewest, *(t.size for t in types if t.dtype.is_float)])
     return max(fewest // _LEAST_SHARED, 1)
 
 

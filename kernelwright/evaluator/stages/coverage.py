@@ -141,12 +141,12 @@ class _Coverage:
         Raises:
             Failure: one of them waits for what nothing brings about.
         """
+        waiting = [side for side in self._tally.taken if self._waits(side)]
         among_numbers = Tally()
-        for reference, conditions in self._runs:
+        for reference, conditions in self._runs if waiting else ():
             if is_finite(reference.inputs):
                 among_numbers.add(conditions)
-        taken = [side for side in self._tally.taken if not among_numbers.takes(side)]
-        suspects = [side for side in taken if self._waits(side)]
+        suspects = [side for side in waiting if not among_numbers.takes(side)]
         if suspects:
             ordinary = self._search.finite_tally()
             special = [side for side in suspects if not ordinary.takes(side)]

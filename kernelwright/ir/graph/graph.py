@@ -92,6 +92,16 @@ class Constant:
         flat = np.frombuffer(self.data, dtype=self.type.dtype.numpy)
         return flat.reshape(self.type.shape)
 
+    @property
+    def number(self) -> float | None:
+        """The real number that it holds; None where it holds several, or a complex one."""
+        if self.type.size != 1:
+            return None
+        number = self.array.reshape(-1)[0]
+        if self.type.dtype.is_complex:
+            return float(number.real) if number.imag == 0 else None
+        return float(number)
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

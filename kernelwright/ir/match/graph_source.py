@@ -36,12 +36,7 @@ class GraphSource:
         while (node := self.node(value)) is not None and node.op in _SPREADING:
             value = node.inputs[0]
         found = self.graph.constant_of.get(value)
-        if found is None or found.type.size != 1:
-            return None
-        number = found.array.reshape(-1)[0]
-        if found.type.dtype.is_complex:
-            return float(number.real) if number.imag == 0 else None
-        return float(number)
+        return None if found is None else found.number
 
     def call(self, node: Node) -> Call:
         """Return a node's attributes and types."""

@@ -168,12 +168,7 @@ class Reader:
     def constant(self, value: ValueId) -> float | None:
         """Return the number that a value holds everywhere, if it is known."""
         found = self.graph.constant_of.get(self.root(value))
-        if found is None or found.type.size != 1:
-            return None
-        number = found.array.reshape(-1)[0]
-        if found.type.dtype.is_complex:
-            return float(number.real) if number.imag == 0 else None
-        return float(number)
+        return None if found is None else found.number
 
     def is_near(self, value: ValueId, number: float) -> bool:
         """Say whether a value is a constant that equals `number` to half precision."""
