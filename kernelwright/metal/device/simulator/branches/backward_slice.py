@@ -23,7 +23,9 @@ _NUMBER = re.compile(
 _INTEGER_LOAD = re.compile(r"load (?:volatile |atomic )*(?:i\d|<\d+ x i\d)")
 _PHI_LABEL = re.compile(r', (%(?:"[^"]*"|[-\w$.]+)) \]')
 _NO_NUMBERS = frozenset(("getelementptr", "load", "store", "alloca", "br", "switch"))
-_READS = frozenset(("load", "atomicrmw", "cmpxchg"))
+_LIFETIME = "@llvm.lifetime."
+_READS = frozenset(("load", "atomicrmw", "cmpxchg", "call"))
+_WRITES = frozenset(("store", "atomicrmw", "cmpxchg", "call"))
 _MOST_NUMBERS = 64
 _MOST_INSTRUCTIONS = 1 << 10
 """Nearest ones, of which a value's origins are told."""
@@ -38,7 +40,7 @@ class Origins:
     reads_bits: bool = False
     """A float's bits are taken for an integer."""
     loads: set[int] = field(default_factory=set)
-    """Buffers of which elements are loaded as integers."""
+    """Buffers of which elements are taken for integers."""
     compares: bool = False
     """Another comparison stands behind it, which asks for more than NaN, infinities and ends."""
 
@@ -50,12 +52,18 @@ class BackwardSlice:
         """Index what writes into each piece of memory."""
         self._listing, self._function, self._taint = listing, function, taint
         self._writers: dict[str, list[Instruction]] = {}
+        self._readers: dict[str, list[Instruction]] = {}
+        self._users: dict[str, list[Instruction]] = {}
         for instruction in function.instructions:
             if instruction.is_fill:
                 continue
-            if instruction.operation in ("store", "call", "atomicrmw", "cmpxchg"):
-                for root in self._written_roots(instruction):
+            for name in dict.fromkeys(instruction.operands):
+                self._users.setdefault(name, []).append(instruction)
+            for root in self._touched_roots(instruction):
+                if instruction.operation in _WRITES:
                     self._writers.setdefault(root, []).append(instruction)
+                if instruction.operation in _READS and _LIFETIME not in instruction.text:
+                    self._readers.setdefault(root, []).append(instruction)
 
     def origins(self, instruction: Instruction) -> Origins:
         """Return what a comparison, or a combination of conditions, hangs on."""
@@ -89,7 +97,7 @@ class BackwardSlice:
 
     def _before(self, instruction: Instruction) -> Iterator[Instruction]:
         """Yield what made the operands of an instruction."""
-        if instruction.operation in _READS:
+        if instruction.operation in _READS and instruction.operation != "call":
             pointer = instruction.operands[-1 if instruction.operation == "load" else 0]
             for root in self._taint.memory_of(pointer):
                 yield from self._writers.get(root, ())
@@ -115,8 +123,10 @@ class BackwardSlice:
             found.compares = True
         if instruction.text.startswith(("bitcast float", "bitcast half", "bitcast bfloat")):
             found.reads_bits = True
-        if instruction.operation == "load" and _INTEGER_LOAD.match(instruction.text):
-            found.loads |= self._taint.buffers_of(instruction.operands[-1])
+        if instruction.operation == "load":
+            buffers = self._taint.buffers_of(instruction.operands[-1])
+            if not buffers <= found.loads and self._is_integer(instruction, set()):
+                found.loads |= buffers
         if len(found.numbers) >= _MOST_NUMBERS or not self._is_own(instruction):
             return
         if instruction.operation == "store":
@@ -129,6 +139,28 @@ class BackwardSlice:
         elif instruction.operation not in _NO_NUMBERS:
             found.numbers |= set(_numbers(instruction.text))
 
+    def _is_integer(self, load: Instruction, seen: set[int]) -> bool:
+        """Say whether what is loaded is taken for an integer, not only moved as a word.
+
+        Several floats at once are an integer on their way to memory that is read as floats.
+        """
+        if not _INTEGER_LOAD.match(load.text):
+            return load.operation != "load"
+        if load.number in seen:
+            return False
+        seen.add(load.number)
+        for user in self._users.get(load.result, ()):
+            if user.operation != "store":
+                return True
+            roots = self._touched_roots(user)
+            if not roots or not roots <= self._function.definitions.keys():
+                # Others read what lies in buffers, and in memory that threads share.
+                return True
+            readers = (reader for root in roots for reader in self._readers.get(root, ()))
+            if any(self._is_integer(reader, seen) for reader in readers):
+                return True
+        return False
+
     def _is_chosen(self, phi: Instruction) -> bool:
         """Say whether conditions on data choose among values that no data went into."""
         values = NAME.findall(_PHI_LABEL.sub(" ]", phi.text))
@@ -139,7 +171,10 @@ class BackwardSlice:
         chain = self._listing.chain(instruction.debug)
         return not chain or not chain[0].line or chain[0].file in _TEXTS
 
-    def _written_roots(self, instruction: Instruction) -> frozenset[str]:
+    def _touched_roots(self, instruction: Instruction) -> frozenset[str]:
+        """Return the pieces of memory that an instruction reads from or writes into."""
+        if instruction.operation not in _READS | _WRITES:
+            return frozenset()
         names = [n for n in instruction.operands if n[0] == "%"]
         if instruction.operation == "store":
             names = names[-1:]

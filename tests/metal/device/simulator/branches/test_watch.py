@@ -195,6 +195,23 @@ def test_a_condition_tells_if_bits_of_floats_stand_behind_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "reads_bits"),
+    [
+        ("y[i] = float(pair[i & 1]) > 77 ? 1.0f : 2.0f;", False),
+        ("float2 two = float2(pair); y[i] = two[i & 1] > 77 ? 1.0f : 2.0f;", False),
+        ("y[i] = as_type<int>(float(pair[i & 1])) > 77 ? 1.0f : 2.0f;", True),
+        ("thread int* bits = (thread int*)&pair; y[i] = bits[i & 1] > 77 ? 1.0f : 2.0f;", True),
+        ("thread long* all = (thread long*)&pair; y[i] = *all > 77 ? 1.0f : 2.0f;", True),
+    ],
+)
+def test_floats_that_are_moved_as_a_word_stay_floats(body: str, reads_bits: bool) -> None:
+    load = "packed_float2 pair = *(const device packed_float2*)(x + i / 2 * 2);\n"
+    conditions = _conditions(load + body)
+
+    assert any(c.as_integers or c.reads_bits for c in conditions) is reads_bits
+
+
+@pytest.mark.parametrize(
     ("flag", "compares"), [("x[i] != x[i]", False), ("x[i] > 3.0f && x[i] < 9.0f", True)]
 )
 def test_a_flag_tells_if_it_asks_for_more_than_special_numbers(flag: str, compares: bool) -> None:
