@@ -49,6 +49,7 @@ class Judge:
     def __init__(self, graph: Graph, profile: Profile) -> None:
         self.graph = graph
         self.profile = profile
+        self._regions: dict[Cluster, Region] = {}
         self._fits: dict[Cluster, bool] = {}
         self._is_served: dict[Graph, bool] = {}
         """By what a cluster computes: layers of a model are alike."""
@@ -57,7 +58,10 @@ class Judge:
 
     def region(self, cluster: Cluster) -> Region:
         """Return a cluster as a region."""
-        return Region(self.graph, tuple(sorted(cluster)))
+        known = self._regions.get(cluster)
+        if known is None:
+            known = self._regions[cluster] = Region(self.graph, tuple(sorted(cluster)))
+        return known
 
     def fits(self, cluster: Cluster) -> bool:
         """Say whether one kernel can compute the cluster."""

@@ -1,8 +1,7 @@
 """Cutting a graph into regions; the same graph and profile, the same cut."""
 
-from weakref import WeakKeyDictionary
-
 from kernelwright.ir.graph import Graph, Node
+from kernelwright.ir.graph.kept import kept_with_graph
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.region import Region
 from kernelwright.metal.family.classify import UPDATES, Pattern, classify, served
@@ -16,12 +15,7 @@ from kernelwright.plan.view_copy import copying_region
 
 _LARGE_REDUCTION = 1 << 20
 """Elements below which a launch costs as much as what a better reduction saves."""
-_MOST_COMPARED = 1 << 16
-"""Bytes of constants of a graph whose cut is kept: where two graphs meet, these are compared."""
 _Cut = tuple[tuple[int, ...], ...]
-_CUTS: WeakKeyDictionary[Graph, dict[tuple[int, Profile], _Cut]] = WeakKeyDictionary()
-"""How graphs that are still there were cut: a model's layers are alike, and each is asked for
-more than once."""
 
 
 def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFILE) -> list[Region]:
@@ -35,13 +29,17 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     nothing and is left to MLX, unless there is no other or it is a long reduction across memory;
     so are views that MLX copies.
     """
-    if sum(constant.type.nbytes for _, constant in graph.constants) > _MOST_COMPARED:
-        return _partition(graph, width, profile)
-    cuts = _CUTS.setdefault(graph, {})
+    cuts = _cuts(graph)
     if (width, profile) not in cuts:
         regions = _partition(graph, width, profile)
         cuts[width, profile] = tuple(region.indices for region in regions)
     return [Region(graph, indices) for indices in cuts[width, profile]]
+
+
+@kept_with_graph
+def _cuts(_: Graph) -> dict[tuple[int, Profile], _Cut]:
+    """Return how a graph was cut: a model's layers are alike, and each is asked for repeatedly."""
+    return {}
 
 
 def _partition(graph: Graph, width: int, profile: Profile) -> list[Region]:
@@ -72,7 +70,7 @@ def _has_family(region: Region) -> bool:
 def _is_served(region: Region) -> bool:
     """Say whether a kernel family takes a region with an update in its standard form, too."""
     has_update = any(node.op in UPDATES for node in region.nodes)
-    return not has_update or classify(served(region.extract())).pattern is not Pattern.NONE
+    return not has_update or classify(served(region.standard())).pattern is not Pattern.NONE
 
 
 def work(region: Region) -> tuple[Node, ...]:

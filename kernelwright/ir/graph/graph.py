@@ -158,6 +158,11 @@ class Graph:
     def _structure_hash(self) -> int:
         return hash((self.types, self.inputs, self.nodes, self.outputs))
 
+    @cached_property
+    def answers(self) -> dict[object, object]:
+        """What functions have found out about this very graph, by function."""
+        return {}
+
     @property
     def element_count(self) -> int:
         """Elements of all inputs and outputs together."""

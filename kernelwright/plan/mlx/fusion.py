@@ -70,8 +70,8 @@ def step_groups(graph: Graph, allowed: set[int]) -> list[tuple[int, ...]]:
     """Group the steps of MLX as `mx.compile` fuses them."""
     grouped: set[int] = set()
     groups: list[tuple[int, ...]] = []
-    for index in reversed(range(len(graph.nodes))):
-        if index not in allowed or index in grouped:
+    for index in sorted(allowed, reverse=True):
+        if index in grouped:
             continue
         node = graph.nodes[index]
         if op_named(node.op).kind is Kind.ELEMENTWISE:

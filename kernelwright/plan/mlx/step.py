@@ -1,23 +1,20 @@
 """A graph as the steps that MLX runs, where it runs several for a node."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.kept import kept_with_graph
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
 from kernelwright.ir.passes.mean import scale_constant
 
 Shape = tuple[int, ...]
-_MOST_COMPARED = 1 << 16
-"""Bytes of constants of a graph whose steps are kept: where two graphs meet, these are compared."""
 _SORTS = {
     "sorted_slice": ("sort", "partition"),
     "argsorted_slice": ("argsort", "argpartition"),
 }
 """What MLX orders a whole array for, to show a few ranks of it."""
-_STEPS: WeakKeyDictionary[Graph, "Steps"] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class Steps:
     """MLX's steps as a graph, and the node of the original that each is a step of."""
 
     graph: Graph
-    node_of: tuple[int, ...]
+    node_of: Sequence[int]
 
     @cached_property
     def _steps_of(self) -> dict[int, list[int]]:
@@ -38,6 +35,8 @@ class Steps:
         """Return the steps of some nodes of the original; of all without `indices`."""
         if indices is None:
             return set(range(len(self.node_of)))
+        if isinstance(self.node_of, range):
+            return set(indices)
         return {step for node in indices for step in self._steps_of.get(node, ())}
 
 
@@ -49,13 +48,15 @@ def mlx_steps(graph: Graph) -> Steps:
     A canonical graph drops the axes of a reduction behind the elementwise ops that follow it; MLX
     does so before them, where `mx.compile` fuses across.
     """
-    if not any(n.op == "mean" or n.op in _SORTS or _is_reshaped(graph, n) for n in graph.nodes):
-        return Steps(graph, tuple(range(len(graph.nodes))))
-    if sum(constant.type.nbytes for _, constant in graph.constants) > _MOST_COMPARED:
+    return _apart(graph) or Steps(graph, range(len(graph.nodes)))
+
+
+@kept_with_graph
+def _apart(graph: Graph) -> "Steps | None":
+    """Return the steps; None where every node is one."""
+    if any(n.op == "mean" or n.op in _SORTS or _is_reshaped(graph, n) for n in graph.nodes):
         return _Writer(graph).steps()
-    if graph not in _STEPS:
-        _STEPS[graph] = _Writer(graph).steps()
-    return _STEPS[graph]
+    return None
 
 
 def _is_reshaped(graph: Graph, node: Node) -> bool:
