@@ -67,9 +67,12 @@ class Region:
         Its inputs have the names that the graph's caller gave them, or those of their roles; in
         which order the caller passes them is kept beside, and so is what it gets of the outputs.
         """
-        standard = _standard(self.bare())
         names = names_of(self.graph, self.inputs, self.nodes)
-        return replace(standard, names=names, turns=self._turns, results=self._results)
+        return replace(self.standard(), names=names, turns=self._turns, results=self._results)
+
+    def standard(self) -> Graph:
+        """Return the extracted graph without what its user calls its inputs, which is quicker."""
+        return _standard(self.bare())
 
     @property
     def _turns(self) -> tuple[int, ...]:
@@ -116,6 +119,10 @@ class Region:
 
     def bare(self) -> Graph:
         """Return the region as a graph of its own without names, which is quicker."""
+        return self._bare
+
+    @cached_property
+    def _bare(self) -> Graph:
         number: dict[ValueId, ValueId] = {}
         constants = [
             v

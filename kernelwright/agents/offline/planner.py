@@ -18,17 +18,13 @@ class OfflinePlanner:
         """Cut a canonical graph into legal, disjoint regions."""
         planned: list[PlannedRegion] = []
         left: list[tuple[str, str]] = []
-        # Layers repeat each other: each distinct region is looked at once, each task written once.
+        # Layers repeat each other: each task is written once.
         judged: dict[str, Schedule | UnsupportedError] = {}
-        known: dict[Graph, Schedule | UnsupportedError] = {}
         for region in partition(graph):
-            bare = region.bare()
-            if bare not in known:
-                task = region.extract()
-                if task.fingerprint not in judged:
-                    judged[task.fingerprint] = _first_schedule(task, device)
-                known[bare] = judged[task.fingerprint]
-            schedule = known[bare]
+            task = region.standard()
+            if task.fingerprint not in judged:
+                judged[task.fingerprint] = _first_schedule(task, device)
+            schedule = judged[task.fingerprint]
             if isinstance(schedule, UnsupportedError):
                 left.append((_name(region), str(schedule)))
                 continue
