@@ -26,7 +26,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     target_flags,
 )
 from kernelwright.metal.device.simulator.unit import Unit
-from kernelwright.metal.device.simulator.unmarked import with_missing_marks
+from kernelwright.metal.device.simulator.unmarked import may_lack_marks, with_missing_marks
 from kernelwright.metal.device.simulator.wide.marked import (
     prepare,
     without_own_marks,
@@ -43,7 +43,6 @@ WATCHED_FLAGS = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunc
 _MOST_TURNS = 4
 _ARRAY = " = alloca ["
 _NOT_READ = "; not widened: all kernels: clang did not compile the widened text in time\n"
-_CLASS = re.compile(r"\b(?:struct|class|union)\b")
 FINISHED_FLAGS = (
     *("-Xclang", "-disable-llvm-passes", "-fPIC", "-ffunction-sections"),
     *("-mllvm", "-trap-unreachable", "-Wno-pass-failed"),
@@ -110,8 +109,9 @@ def _plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]
 
 
 def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
-    """Compile; by way of the listing where clang may have left accesses unmarked."""
-    if not _CLASS.search(source.read_text()):
+    """Compile; by way of the listing where clang may have left accesses unmarked or unasked."""
+    text = source.read_text()
+    if not (may_lack_marks(text) or may_copy_misaligned(text)):
         return _compile(command, source, built)
     return _instrumented(command, source, built, lists=_questioned)
 

@@ -12,7 +12,17 @@ _ACCESS = re.compile(
     rf"{_TYPE.replace('type', 'stored')} .*), {_POINTER}, align \d+(?P<rest>.*)"
 )
 _PLACE = re.compile(r", !dbg !\d+")
+# Our own entries take a `struct kw_thread`; a file that is included may have what it does not show.
+_AGGREGATE = re.compile(
+    r"\b(?:(?:struct|class|union)\b(?! kw_)|(?:packed_)?vec\b|matrix\b|array\b"
+    r"|[a-z]\w*[234](?:x[234])?\b)|#\s*include\s*\""
+)
 _DECLARED = "declare void @__tsan_{}_range(ptr, i64)"
+
+
+def may_lack_marks(text: str) -> bool:
+    """Return whether a text names a struct or a vector, of which accesses of such sizes come."""
+    return _AGGREGATE.search(text) is not None
 
 
 def with_missing_marks(listing: str) -> str:

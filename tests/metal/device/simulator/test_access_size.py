@@ -8,6 +8,7 @@ import pytest
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.simulator import Library
 from kernelwright.metal.device.simulator.record import Outcome
+from kernelwright.metal.device.simulator.unmarked import may_lack_marks
 from kernelwright.metal.diagnostic import ReportKind
 
 _BYTES = {"char": 1, "half": 2, "int": 4, "long": 8}
@@ -143,3 +144,21 @@ def test_an_index_that_wraps_is_named_after_its_own_array(
         sanitize=True,
     )
     assert _beyond_the_end(outcome) == {name}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "struct S { uchar a, b, c; };",
+        "typedef packed_uchar3 P;",
+        "vec<T, 3> v = x[i];",
+        "array<uchar, 3> a;",
+        '#include "own.h"',
+    ],
+)
+def test_texts_whose_accesses_may_lack_marks_are_told(text: str) -> None:
+    assert may_lack_marks(text)
+
+
+def test_texts_of_numbers_alone_lack_no_marks() -> None:
+    assert not may_lack_marks("void f(const struct kw_thread* kw_who) { y[i] = half(x[i]); }")
