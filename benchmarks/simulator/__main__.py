@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.simulator import waiting
+from benchmarks.simulator import compiling, waiting
 from benchmarks.simulator.kernels import TEXTS, one_by_one
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.simulator import compiler
@@ -19,7 +19,6 @@ from kernelwright.metal.device.simulator.unit import Prelude
 from kernelwright.metal.perf import find_profile, predict
 
 _ROUNDS = 7
-_TURNS = 16
 _ROWS, _COLUMNS = 4096, 1024
 _SIDE = 1024
 
@@ -183,18 +182,15 @@ def _prediction() -> str:
 
 def _compilation() -> str:
     """Time texts that no cache knows, from the text to a library."""
-    medians = []
     preludes: tuple[Prelude, ...] = ("metal", "mlx")
-    for prelude in preludes:
-        for name in ("multiply_add", "softmax"):
-            times = []
-            for turn in range(_TURNS):
-                text = f"{TEXTS[name]}\nconstant int kw_turn_{time.time_ns()}_{turn} = 0;\n"
-                start = time.perf_counter()
-                simulator.compile(text, prelude=prelude)
-                times.append(time.perf_counter() - start)
-            medians.append(f"{name} behind {prelude}'s headers {np.median(times[1:]) * 1e3:.0f} ms")
-    return f"compile and link, median of {_TURNS - 1}: {'; '.join(medians)}"
+    costs = [
+        f"{name} behind {prelude}'s headers {cost.elapsed_s * 1e3:.0f} ms, "
+        f"{(cost.own_s + cost.compilers_s) * 1e3:.0f} of processor time"
+        for prelude in preludes
+        for name in ("multiply_add", "softmax")
+        for cost in (compiling.compile_cost(name, prelude, "plain"),)
+    ]
+    return f"compile and link, the best: {'; '.join(costs)}"
 
 
 def _load(words: list[str]) -> int:
@@ -210,5 +206,7 @@ if __name__ == "__main__":
         sys.exit(_load(sys.argv[2:]) > 0)
     if sys.argv[1:2] == ["waiting"]:
         waiting.main()
+    elif sys.argv[1:2] == ["compile"]:
+        compiling.main()
     else:
         main()

@@ -22,6 +22,7 @@ from platformdirs import user_cache_path
 
 from kernelwright.errors import DeviceError
 from kernelwright.extra import missing_extra
+from kernelwright.metal.device.simulator.deferred_checks import without_deferred_checks
 from kernelwright.metal.kernel import MathMode
 
 Variant = Literal["plain", "sanitize", "count", "wide", "vet", "branches", "metered"]
@@ -29,6 +30,8 @@ INCLUDE = Path(__file__).parent / "include"
 COMPILE_TIMEOUT_S = 60.0
 """Of the processor's time, on the wall where a system limits no other process's."""
 _PATIENCE = 20
+_UNCHECKED = "without deferred checks"
+"""Not in the names of headers that were built before these were taken from them."""
 TIMED_OUT = 124
 """What `run` returns for a tool that did not end, as the shell's `timeout` does."""
 
@@ -47,6 +50,8 @@ SCALAR_FLAGS = (
 """What keeps clang from making vectors of any loop, marked ones included."""
 LANGUAGE_FLAGS = (
     *("-std=c++23", "-Xclang", "-fsycl-is-device", "-fdeclspec"),
+    # Metal has no modules, for whose sake the names of all builtins would be read for each text.
+    "-fno-cxx-modules",
     *("-fno-strict-aliasing", "-fsigned-char", "-fno-char8_t"),
     # A loop that never ends must not, as on a GPU; C++ would let it be left out.
     "-fno-finite-loops",
@@ -395,13 +400,14 @@ def precompiled_header(text: str, variant: Variant, math_mode: MathMode = "safe"
         )
         if status != 0:
             raise DeviceError(f"the simulator's headers do not compile: {_first_line(said)}")
+        built.write_bytes(without_deferred_checks(built.read_bytes(), compiler_version()))
         publish(built, output)
     return output
 
 
 def precompiled_path(text: str, variant: Variant, math_mode: MathMode = "safe") -> Path:
     """Return where the precompiled form of a header's text is, once it has been built."""
-    options = (*flags(variant, math_mode), *DIAGNOSTIC_FLAGS)
+    options = (*flags(variant, math_mode), *DIAGNOSTIC_FLAGS, _UNCHECKED)
     key = _digest(text, include_digest(), compiler_version(), *options)
     return cache_path() / "headers" / f"{key}.pch"
 
