@@ -30,7 +30,10 @@ def test_a_graph_is_asked_about_once(weights: int) -> None:
 
 
 def test_equal_graphs_of_few_bytes_share_an_answer() -> None:
-    answer = kept_with_graph(lambda _: [])
+    @kept_with_graph
+    def answer(_: Graph) -> list[int]:
+        return []
+
     assert answer(_graph(4)) is not answer(_graph(8))
     one, other = _graph(4), _graph(4)
     assert answer(one) is answer(other)
