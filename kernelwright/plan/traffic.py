@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.kept import kept_with_graph
 from kernelwright.ir.naming.idioms import Idiom, idioms
 from kernelwright.ir.naming.table import with_tables
 from kernelwright.ir.ops import Call, Domain, Kind, op_named
@@ -65,9 +66,14 @@ def _eager(steps: Steps, indices: Iterable[int] | None) -> Traffic:
 def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     """Count what `mx.compile` leaves: elementwise chains fused as it fuses them, the rest eager."""
     steps = mlx_steps(graph)
-    chosen, every = steps.among(indices), set(range(len(steps.graph.nodes)))
-    groups = [[i for i in g if i in chosen] for g in step_groups(steps.graph, every)]
+    chosen = steps.among(indices)
+    groups = [[i for i in g if i in chosen] for g in _every_group(steps.graph)]
     return _total(steps.graph, [tuple(group) for group in groups if group])
+
+
+@kept_with_graph
+def _every_group(steps: Graph) -> tuple[tuple[int, ...], ...]:
+    return tuple(step_groups(steps, set(range(len(steps.nodes)))))
 
 
 def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
@@ -86,13 +92,20 @@ def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Regio
         return {Region(graph, tuple(range(len(graph.nodes)))): call.name}
     whole: dict[Region, str] = {}
     taken: set[int] = set()
-    for idiom in idioms(graph):
-        if idiom.name in IN_MLX_FAST and not _is_taken_apart(graph, idiom):
+    for idiom in _fast_idioms(graph):
+        if among.issuperset(idiom.indices):
             members = with_tables(graph, idiom, taken)
             if members <= among:
                 taken |= members
                 whole[Region(graph, tuple(sorted(members)))] = idiom.name
     return whole
+
+
+@kept_with_graph
+def _fast_idioms(graph: Graph) -> tuple[Idiom, ...]:
+    """Return the idioms that are one call of `mx.fast` and one kernel of MLX's."""
+    named = (idiom for idiom in idioms(graph) if idiom.name in IN_MLX_FAST)
+    return tuple(idiom for idiom in named if not _is_taken_apart(graph, idiom))
 
 
 def _is_taken_apart(graph: Graph, idiom: Idiom) -> bool:

@@ -37,6 +37,23 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class _Links:
+    """Edges between neighbouring layers, by the nodes that they enter and those that they leave."""
+
+    into: Mapping[Key, Sequence[Edge]]
+    out_of: Mapping[Key, Sequence[Edge]]
+
+    @classmethod
+    def of(cls, edges: Sequence[Edge]) -> "_Links":
+        into: dict[Key, list[Edge]] = {}
+        out_of: dict[Key, list[Edge]] = {}
+        for edge in edges:
+            into.setdefault(edge.target, []).append(edge)
+            out_of.setdefault(edge.source, []).append(edge)
+        return cls(into, out_of)
+
+
+@dataclass(frozen=True)
 class Layout:
     """Where everything is."""
 
@@ -60,9 +77,9 @@ def arrange(boxes: Mapping[Key, Box], edges: Sequence[Edge], *, gap: float, drop
         for layer, bend in enumerate(chain[1:-1], layer_of[edges[number].source] + 1):
             placed[bend] = Box(_BEND, 0)
             layer_of[bend] = layer
-    links = [
-        link for edge, chain in zip(edges, chains, strict=True) for link in _links(edge, chain)
-    ]
+    links = _Links.of(
+        [link for edge, chain in zip(edges, chains, strict=True) for link in _links(edge, chain)]
+    )
     layers = _ordered(layer_of, links)
     left = _columns(layers, placed, links, gap)
     heights = [max(placed[key].height for key in layer) for layer in layers]
@@ -94,10 +111,10 @@ def _layer_of(boxes: Mapping[Key, Box], edges: Sequence[Edge]) -> dict[Key, int]
             break
     deepest = max(layer.values(), default=0)
     layer.update({key: deepest for key, box in boxes.items() if box.is_last})
-    read = {edge.target for edge in edges}
+    links = _Links.of(edges)
     for key, box in boxes.items():
-        below = [layer[edge.target] for edge in edges if edge.source == key]
-        if key not in read and below and not box.is_first:
+        below = [layer[edge.target] for edge in links.out_of.get(key, ())]
+        if key not in links.into and below and not box.is_first:
             layer[key] = min(below) - 1
     used = sorted(set(layer.values()))
     return {key: used.index(i) for key, i in layer.items()}
@@ -118,7 +135,7 @@ def _links(edge: Edge, chain: Sequence[Key]) -> list[Edge]:
     return links
 
 
-def _ordered(layer_of: Mapping[Key, int], links: Sequence[Edge]) -> list[list[Key]]:
+def _ordered(layer_of: Mapping[Key, int], links: _Links) -> list[list[Key]]:
     """Order each layer by the middle of what its nodes are linked to; keep the best of some."""
     count = max(layer_of.values(), default=-1) + 1
     layers: list[list[Key]] = [[] for _ in range(count)]
@@ -139,24 +156,23 @@ def _ordered(layer_of: Mapping[Key, int], links: Sequence[Edge]) -> list[list[Ke
     return best
 
 
-def _middle(key: Key, place: Mapping[Key, float], links: Sequence[Edge], *, is_down: bool) -> float:
+def _middle(key: Key, place: Mapping[Key, float], links: _Links, *, is_down: bool) -> float:
     # The offset within a wide box tells its links apart.
     if is_down:
-        near = [place[e.source] + e.leaves * 1e-4 for e in links if e.target == key]
+        near = [place[e.source] + e.leaves * 1e-4 for e in links.into.get(key, ())]
     else:
-        near = [place[e.target] + e.enters * 1e-4 for e in links if e.source == key]
+        near = [place[e.target] + e.enters * 1e-4 for e in links.out_of.get(key, ())]
     return sum(near) / len(near) if near else place[key]
 
 
-def _crossings(layers: Sequence[Sequence[Key]], links: Sequence[Edge]) -> int:
+def _crossings(layers: Sequence[Sequence[Key]], links: _Links) -> int:
     place = {key: i for layer in layers for i, key in enumerate(layer)}
-    depth = {key: i for i, layer in enumerate(layers) for key in layer}
     total = 0
-    for i in range(len(layers)):
+    for layer in layers:
         ends = sorted(
             ((place[e.source], e.leaves), (place[e.target], e.enters))
-            for e in links
-            if depth[e.source] == i
+            for key in layer
+            for e in links.out_of.get(key, ())
         )
         seen: list[tuple[int, float]] = []
         for _, end in ends:
@@ -166,7 +182,7 @@ def _crossings(layers: Sequence[Sequence[Key]], links: Sequence[Edge]) -> int:
 
 
 def _columns(
-    layers: Sequence[Sequence[Key]], boxes: Mapping[Key, Box], links: Sequence[Edge], gap: float
+    layers: Sequence[Sequence[Key]], boxes: Mapping[Key, Box], links: _Links, gap: float
 ) -> dict[Key, float]:
     """Give each box a left side near those of its neighbours, in order and without overlaps."""
     left: dict[Key, float] = {}
@@ -185,10 +201,10 @@ def _columns(
     return {key: x - least for key, x in left.items()}
 
 
-def _wanted(key: Key, left: Mapping[Key, float], links: Sequence[Edge], sweep: int) -> float:
+def _wanted(key: Key, left: Mapping[Key, float], links: _Links, sweep: int) -> float:
     """Return where a box's links would be straight; late sweeps look both ways."""
-    above = [left[e.source] + e.leaves - e.enters for e in links if e.target == key]
-    below = [left[e.target] + e.enters - e.leaves for e in links if e.source == key]
+    above = [left[e.source] + e.leaves - e.enters for e in links.into.get(key, ())]
+    below = [left[e.target] + e.enters - e.leaves for e in links.out_of.get(key, ())]
     near = above + below if sweep >= 2 * _SWEEPS else above if sweep % 2 == 0 else below
     return sum(near) / len(near) if near else left[key]
 

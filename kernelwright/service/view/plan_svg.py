@@ -1,7 +1,8 @@
 """A plan as an SVG of its own: the graph in layers, each kernel a tinted box around its ops."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 
 from kernelwright.campaign.planning.launch_graph import Flow, Unit
@@ -201,9 +202,17 @@ class _Drawing:
     def _written(self, unit: Unit) -> list[ValueId]:
         """List what a unit writes to memory, as its ops make it."""
         inside = set(unit.nodes)
-        others = (i for i in self._flow.unit_of if i not in inside)
-        read = {v for i in others for v in self._flow.reads(i)}.union(self._returned)
-        return [v for i in unit.nodes for v in self._graph.nodes[i].outputs if v in read]
+        made = (v for i in unit.nodes for v in self._graph.nodes[i].outputs)
+        readers = self._readers
+        return [v for v in made if v in self._returned or not inside >= readers.get(v, inside)]
+
+    @cached_property
+    def _readers(self) -> Mapping[ValueId, set[int]]:
+        readers: dict[ValueId, set[int]] = {}
+        for i in self._flow.unit_of:
+            for value in self._flow.reads(i):
+                readers.setdefault(value, set()).add(i)
+        return readers
 
     def _stored(self, value: ValueId) -> str:
         return str(self._graph.types[value])
