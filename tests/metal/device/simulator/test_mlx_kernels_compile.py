@@ -1,4 +1,7 @@
-"""Every family of kernels in MLX's headers compiles unmodified, those for NAX aside."""
+"""Every family of kernels in MLX's headers compiles unmodified, those for NAX aside.
+
+Of those that other tests launch, more instances are compiled with --slow.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -168,8 +171,37 @@ FAMILIES: dict[str, tuple[list[str], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("header", FAMILIES)
+LAUNCHED = frozenset(
+    (
+        *("arange.h", "binary.h", "copy.h", "fft.h", "gemv.h", "hadamard.h", "quantized.h"),
+        *("reduce.h", "scan.h", "sdpa_vector.h", "softmax.h", "sort.h", "ternary.h", "unary.h"),
+        *("indexing/scatter.h", "steel/attn/kernels/steel_attention.h"),
+    )
+)
+"""What other modules compile and run (`test_mlx_kernels_*.py`)."""
+
+
+@pytest.mark.parametrize("header", [header for header in FAMILIES if header not in LAUNCHED])
 def test_a_family_compiles(mlx_library: LoadAll, header: str) -> None:
+    _compile(mlx_library, header)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("header", sorted(LAUNCHED))
+def test_further_instances_of_a_family_compile(mlx_library: LoadAll, header: str) -> None:
+    _compile(mlx_library, header)
+
+
+def test_what_is_launched_stands_in_other_modules() -> None:
+    texts = [
+        path.read_text()
+        for path in Path(__file__).parent.glob("test_mlx_kernels_*.py")
+        if path != Path(__file__)
+    ]
+    assert {h for h in LAUNCHED if not any(f'"{h}"' in text for text in texts)} == set()
+
+
+def _compile(mlx_library: LoadAll, header: str) -> None:
     before, kernels = FAMILIES[header]
     library = mlx_library([*before, header], {k: (k, a) for k, a in kernels.items()})
     assert set(library.kernels) >= set(kernels)

@@ -65,10 +65,10 @@ def test_gemv_transposed(mlx_kernel: Load) -> None:
 @pytest.mark.parametrize(
     ("dtype", "m", "n", "k", "ta", "tb"),
     [
-        (np.float32, 64, 64, 32, False, False),
+        pytest.param(np.float32, 64, 64, 32, False, False, marks=pytest.mark.slow),
         (np.float32, 45, 70, 27, True, False),
         (np.float16, 33, 64, 48, False, True),
-        (np.float16, 64, 40, 40, True, True),
+        pytest.param(np.float16, 64, 40, 40, True, True, marks=pytest.mark.slow),
     ],
 )
 def test_steel_gemm(
@@ -304,9 +304,16 @@ def _waves(rows: int, n: int) -> NDArray[np.complex64]:
 
 
 @pytest.mark.parametrize(
-    ("n", "radices", "per_thread"), [(64, [4, 4, 4], 4), (60, [6, 5, 2], 5), (77, [11, 7], 7)]
+    ("n", "radices", "per_thread", "inverse"),
+    [
+        (64, [4, 4, 4], 4, False),
+        (60, [6, 5, 2], 5, True),
+        (77, [11, 7], 7, False),
+        pytest.param(64, [4, 4, 4], 4, True, marks=pytest.mark.slow),
+        pytest.param(60, [6, 5, 2], 5, False, marks=pytest.mark.slow),
+        pytest.param(77, [11, 7], 7, True, marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("inverse", [False, True])
 def test_fft(mlx_kernel: Load, n: int, radices: list[int], per_thread: int, inverse: bool) -> None:
     kernel = _fft_kernel(mlx_kernel, n, radices, per_thread, inverse=inverse)
     _transform(kernel, _waves(2 * (256 // n), n), per_thread, inverse=inverse)
