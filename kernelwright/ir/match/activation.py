@@ -10,7 +10,6 @@ OVER_SIGMOID = Made(("divide",), (Bind("above"), ONE_AND_POWER))
 """Anything times the logistic function, written as a division."""
 _SIZE = Made(("abs",), (X,))
 _OPPOSITE_SIZE = Made(("negative",), (_SIZE,))
-_SMALL = Made(("exp",), (_OPPOSITE_SIZE,))
 _ABOVE, _BELOW = ("greater", "greater_equal"), ("less", "less_equal")
 _POSITIVE, _NEGATIVE = (
     Either((Made(one, (X, Number(0.0))), Made(other, (Number(0.0), X))))
@@ -60,17 +59,28 @@ SQUARED_RELU = Either(
         Made(("multiply",), (square_of(X), _POSITIVE)),
     )
 )
-_POWER = Made(("exp",), (X,))
-_SIGMOID_OF_OPPOSITE = Made(("sigmoid",), (Made(("negative",), (X,)),))
-_REST_OF_SIGMOID = Made(("subtract",), (Number(1.0), Made(("sigmoid",), (X,))))
+
+
+def _softplus_of(operand: Pattern, opposite: Pattern) -> tuple[Pattern, ...]:
+    """Return ways to write the logarithm of one and the exponential of an operand."""
+    power = Made(("exp",), (operand,))
+    rest = Made(("subtract",), (Number(1.0), Made(("sigmoid",), (operand,))))
+    return (
+        Made(("logaddexp",), (operand, Number(0.0))),
+        Made(("logaddexp",), (Number(0.0), operand)),
+        Made(("log1p",), (power,)),
+        Made(("log",), (Made(("add",), (power, Number(1.0))),)),
+        Made(("negative",), (Made(("log",), (Made(("sigmoid",), (opposite,)),)),)),
+        Made(("negative",), (Made(("log",), (rest,)),)),
+    )
+
+
+_OPPOSITE = Made(("negative",), (X,))
 SOFTPLUS = Either(
     (
-        Made(("logaddexp",), (X, Number(0.0))),
-        Made(("logaddexp",), (Number(0.0), X)),
-        Made(("log1p",), (_POWER,)),
-        Made(("log",), (Made(("add",), (_POWER, Number(1.0))),)),
-        Made(("add",), (RELU, Made(("log1p",), (_SMALL,)))),
-        Made(("negative",), (Made(("log",), (_SIGMOID_OF_OPPOSITE,)),)),
-        Made(("negative",), (Made(("log",), (_REST_OF_SIGMOID,)),)),
+        *_softplus_of(X, _OPPOSITE),
+        Made(("add",), (RELU, Either(_softplus_of(_OPPOSITE_SIZE, _SIZE)))),
+        Made(("subtract",), (RELU, Made(("log",), (Made(("sigmoid",), (_SIZE,)),)))),
     )
 )
+"""As it is defined, or by the exponential of no positive number, which never overflows."""

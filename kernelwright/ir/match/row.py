@@ -128,6 +128,19 @@ CENTRED = Made(("subtract",), (X, Row(MIDDLE)), name="centred")
 """x less the mean of its row."""
 VARIANCE = Made(("mean",), (square_of(CENTRED),), axes=AXES)
 MEAN_SQUARE = Made(("mean",), (square_of(X),), axes=AXES, attributes=(("ddof", 0),))
+ANY_MEAN_SQUARE = Either(
+    (
+        MEAN_SQUARE,
+        Made(
+            ("add",),
+            (
+                Row(Made(("mean",), (square_of(CENTRED),), axes=AXES, attributes=(("ddof", 0),))),
+                square_of(Row(MIDDLE)),
+            ),
+        ),
+    )
+)
+"""As it is defined, or as the variance and the square of the mean."""
 SUM_OF_SQUARES = Made(("sum",), (square_of(X),), axes=AXES)
 SPREAD = Either((VARIANCE, Made(("subtract",), (Row(MEAN_SQUARE), square_of(Row(MIDDLE))))))
 """The variance as it is defined, or as the mean of squares less the square of the mean."""

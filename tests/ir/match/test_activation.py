@@ -59,6 +59,10 @@ NEAR_MISSES: dict[str, Function] = {
 _BENT = math.sqrt(2 / math.pi)
 
 
+def _small(x: mx.array) -> mx.array:
+    return mx.exp(-mx.abs(x))
+
+
 def _bent(x: mx.array) -> mx.array:
     return _BENT * (x + 0.044715 * x**3)
 
@@ -80,6 +84,19 @@ ACTIVATIONS: dict[tuple[str, str], Function] = {
     ("softplus", "log1p"): lambda x: mx.log1p(mx.exp(x)),
     ("softplus", "log"): lambda x: mx.log(1 + mx.exp(x)),
     ("softplus", "in two sides"): lambda x: mx.maximum(x, 0) + mx.log1p(mx.exp(-mx.abs(x))),
+    ("softplus", "the log of two sides"): lambda x: mx.maximum(x, 0) + mx.log(1 + _small(x)),
+    ("softplus", "less the log of a gate"): lambda x: (
+        mx.maximum(x, 0) - mx.log(mx.sigmoid(mx.abs(x)))
+    ),
+    ("softplus", "added exponentials of two sides"): lambda x: (
+        mx.logaddexp(-mx.abs(x), 0) + mx.maximum(x, 0)
+    ),
+    ("silu", "chosen from two ways"): lambda x: mx.where(
+        x >= 0, x / (1 + mx.exp(-x)), x * mx.exp(x) / (1 + mx.exp(x))
+    ),
+    ("gelu", "chosen from two ways"): lambda x: mx.where(
+        x > 1, 0.5 * x + 0.5 * x * mx.erf(x / math.sqrt(2)), x * (1 - mx.erf(-x / math.sqrt(2))) / 2
+    ),
     ("softplus", "logaddexp"): lambda x: mx.logaddexp(0, x),
     ("softplus", "of a gate"): lambda x: -mx.log(mx.sigmoid(-x)),
     ("silu", "power above and below"): lambda x: x * mx.exp(x) / (1 + mx.exp(x)),
@@ -98,6 +115,27 @@ ACTIVATIONS: dict[tuple[str, str], Function] = {
     ("silu", "tanh of a quotient"): lambda x: x * (mx.tanh(x / 2) + 1) / 2,
     ("gelu_tanh", "sigmoid"): lambda x: x * mx.sigmoid(2 * _BENT * (x + 0.044715 * x**3)),
 }
+
+
+PARTS: dict[str, tuple[Function, set[str]]] = {
+    "a choice between two gates": (
+        lambda x: mx.where(x > 0, x * mx.sigmoid(x), x * mx.sigmoid(1.702 * x)),
+        {"silu", "gelu_fast"},
+    ),
+    "a log of two and a power": (
+        lambda x: mx.maximum(x, 0) + mx.log(2 + _small(x)),
+        {"relu"},
+    ),
+    "more than the log of a gate": (
+        lambda x: mx.maximum(x, 0) + mx.log(mx.sigmoid(mx.abs(x))),
+        {"relu"},
+    ),
+    "twice the size": (
+        lambda x: mx.maximum(x, 0) + mx.log(1 + mx.exp(-2 * mx.abs(x))),
+        {"relu", "softplus"},
+    ),
+}
+"""What is no activation itself, with the names of what it is made of."""
 
 
 def graph_of(function: Function) -> Graph:
@@ -135,3 +173,9 @@ def test_a_near_miss_has_no_name_and_keeps_its_meaning(name: str) -> None:
     x = np.random.default_rng(0).normal(size=X.shape) + 3
     (written,), (rewritten,) = reference(graph, [x]), reference(standardize(graph), [x])
     assert np.allclose(written, rewritten, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_what_has_no_name_have_theirs(name: str) -> None:
+    function, parts = PARTS[name]
+    assert names(function) == parts

@@ -59,7 +59,16 @@ class _Gate:
 
 def activation(reader: Reader, value: ValueId) -> Match | None:
     """Match silu, the gelus, and their gated forms."""
-    return next(_activations(reader, value), None)
+    return next(_activations(reader, value), None) or _chosen(reader, value)
+
+
+def _chosen(reader: Reader, value: ValueId) -> Match | None:
+    """Read a choice between two ways to compute one activation as that activation."""
+    node = reader.made_by(value, "select")
+    if node is None:
+        return None
+    one, other = (list(_activations(reader, v)) for v in node.inputs[1:])
+    return next((found for found in one if found in other), None)
 
 
 def _activations(reader: Reader, value: ValueId) -> Iterator[Match]:

@@ -11,6 +11,7 @@ from kernelwright.ir.match.row import (
     ADDED,
     ANY_LOG_SOFTMAX,
     ANY_LOGSUMEXP,
+    ANY_MEAN_SQUARE,
     AXES,
     BY_PLACES,
     CENTRED,
@@ -18,7 +19,6 @@ from kernelwright.ir.match.row import (
     CROSS_ENTROPY,
     HELD_SOFTMAX,
     LEAST,
-    MEAN_SQUARE,
     SHIFTED,
     SOFTMAX,
     SPREAD,
@@ -184,7 +184,7 @@ def _layer_norms(
 
 def _rms_norms(reader: Reader, value: ValueId, spread: ValueId, epsilon: float) -> Iterator[_Norm]:
     # Under an absolute value or a square stands x itself, or what it is made of.
-    for found in matches(reader, MEAN_SQUARE, spread):
+    for found in matches(reader, ANY_MEAN_SQUARE, spread):
         x = found.values["x"]
         yield _Norm("rms_norm", x, x, found.rows[AXES], {"epsilon": epsilon})
     total = reader.product(spread)

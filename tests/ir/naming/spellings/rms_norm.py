@@ -169,3 +169,21 @@ def rms_first_axis(x, w):
     y = x.swapaxes(0, 2)
     y = y * mx.rsqrt(mx.mean(y * y, axis=0, keepdims=True) + 1e-5)
     return y.swapaxes(0, 2) * w
+
+
+@spelled("rms_norm", X, W)
+def rms_variance_and_mean(x, w):
+    m = mx.mean(x, axis=-1, keepdims=True)
+    return x / mx.sqrt(mx.var(x, axis=-1, keepdims=True) + m * m + 1e-5) * w
+
+
+@spelled(("rms_norm",), X, W)
+def rms_corrected_variance_and_mean(x, w):
+    m = mx.mean(x, axis=-1, keepdims=True)
+    return x / mx.sqrt(mx.var(x, axis=-1, keepdims=True, ddof=1) + m * m + 1e-5) * w
+
+
+@spelled(("rms_norm",), X, W)
+def rms_variance_and_other_mean(x, w):
+    m = mx.mean(x, axis=1, keepdims=True)
+    return x / mx.sqrt(mx.var(x, axis=-1, keepdims=True) + m * m + 1e-5) * w
