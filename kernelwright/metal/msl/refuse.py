@@ -131,7 +131,10 @@ def _program_scope(structure: Structure) -> Iterator[Diagnostic]:
         for declarator in variable.declarators:
             name_at, is_set = declarator.name_at, declarator.value is not None
             if "constant" in words:
-                if not is_set and not words & {"function_constant", "extern"}:
+                # `constexpr constant T S::table[];` repeats what the class has initialised.
+                is_repeated = structure.spelling(name_at - 1) == "::"
+                is_elsewhere = is_repeated or words & {"function_constant", "extern"}
+                if not is_set and not is_elsewhere:
                     message = "variable in constant address space must be initialized"
                     yield _at(structure, name_at, message)
                 elif is_set and "function_constant" in words:

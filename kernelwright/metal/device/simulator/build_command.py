@@ -48,6 +48,10 @@ FINISHED_FLAGS = (
     *("-mllvm", "-trap-unreachable", "-Wno-pass-failed"),
 )
 """Of the second half of a build whose listing is optimised already."""
+_PACKED = re.compile(r"\bpacked\b|#\s*pragma\s+pack\b")
+_UNASKED = ("-fno-sanitize=alignment",)
+"""Of texts with packed structs: their members may lie anywhere, and vectors are classes here, whose
+functions know of no struct around them."""
 _DESCRIPTION = re.compile(r".+_(?:shape|strides|ndim)")
 
 
@@ -63,7 +67,10 @@ def _listed(command: Sequence[str], source: Path, listing: Path) -> list[str]:
 
 def _questioned(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
     """Write the listing of a sanitizing or vetting build, whose copies of aggregates are asked."""
-    if not may_copy_misaligned(source.read_text()):
+    text = source.read_text()
+    if _PACKED.search(text):
+        return run(_listed((*command, *_UNASKED), source, listing))
+    if not may_copy_misaligned(text):
         return run(_listed(command, source, listing))
     first = (*command, "-Xclang", "-disable-llvm-passes")
     status, said = run(_listed(first, source, listing))

@@ -53,6 +53,8 @@ LANGUAGE_FLAGS = (
     # Metal has no modules, for whose sake the names of all builtins would be read for each text.
     "-fno-cxx-modules",
     *("-fno-strict-aliasing", "-fsigned-char", "-fno-char8_t"),
+    # Since version 16, clang packs no member of a class, and vectors are classes here.
+    "-fclang-abi-compat=15",
     # A loop that never ends must not, as on a GPU; C++ would let it be left out.
     "-fno-finite-loops",
     *("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-unwind-tables"),

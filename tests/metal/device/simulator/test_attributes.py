@@ -82,7 +82,9 @@ def _expected(
 
 
 @pytest.mark.parametrize("waits", ["", "simdgroup_barrier(mem_flags::mem_none);"])
-@pytest.mark.parametrize(("vector", "scalar"), [("uint3", "uint"), ("ushort3", "ushort")])
+@pytest.mark.parametrize(
+    ("vector", "scalar"), [("const uint3", "const uint"), ("ushort3", "ushort")]
+)
 def test_attributes_are_metal_s(
     vector: str, scalar: str, waits: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,25 @@ _BODIES: dict[str, tuple[str, Callable[[Floats, Floats], Floats | float]]] = {
             y[i] = h[63 - i] + t.w + n[1] + q.b[2] + s[i / 4][i % 4];""",
         lambda x, i: 64 - i + 6 + i,
     ),
+    "packed structs of vectors": (
+        """
+            static_assert(sizeof(Vertex) == 22, ""); Vertex v = { 1, 2, 3, packed_uchar3(1, 2, 3) };
+            v.pos.y += x[i]; y[i] = float3(v.pos).y + v.rgb[2] + sizeof(v);""",
+        lambda x, i: x + 1 + 3 + 22,
+    ),
+    "elements of constant arrays by reference": (
+        """
+            int s = 0; for (constant int2& d : steps) s += d.x * 10 + d.y;
+            constant int2& last = steps.back(); constant int2* p = steps.data();
+            thread array<float, 2> own = { x[i], 2 }; own[0] += s + last.y + p[0].x;
+            for (thread float& v : own) v *= 2; y[i] = own[0] + own.at(1);""",
+        lambda x, i: 2 * (x + 46 + 4 + 1) + 4,
+    ),
+    "a static table that is declared once more": (
+        """
+            y[i] = Table<float>::values[i & 3];""",
+        lambda x, i: i % 4 * 2,
+    ),
 }  # fmt: skip
 _DECLARED = """
 #define LOCAL threadgroup
@@ -209,6 +228,12 @@ template <typename T> struct _numeric_limits_impl<Ranked<T>> {
   static constexpr Ranked<T> lowest() { return {7, numeric_limits<T>::lowest()}; }
 };
 struct Pair { int a, b; Pair() = default; Pair() threadgroup = default; };
+struct __attribute__((packed)) Vertex {
+  packed_float3 pos; packed_half3 normal; uchar flags; packed_uchar3 rgb;
+};
+constant array<int2, 2> steps = {int2(1, 2), int2(3, 4)};
+template <typename T> struct Table { static constexpr constant T values[4] = {0, 2, 4, 6}; };
+template <typename T> constexpr constant T Table<T>::values[];
 constant float table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 constant float grid[2][2] = {{1, 2}, {3, 4}};
 constant packed_float3 corners[2] = {packed_float3(1, 2, 3), {4, 5, 6}};

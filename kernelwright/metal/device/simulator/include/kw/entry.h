@@ -27,7 +27,7 @@ struct kw_components<metal::vec<T, 3>> {
 };
 template <typename T>
 KW_UNSEEN inline T kw_attribute(struct kw_uint3 v) {
-  return kw_components<T>::from(v);
+  return kw_components<metal::remove_cv_t<T>>::from(v);
 }
 template <typename T>
 KW_UNSEEN inline T kw_attribute(kw_uint v) {
