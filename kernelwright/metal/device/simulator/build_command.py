@@ -12,6 +12,7 @@ from kernelwright.metal.device.simulator.copy_alignment import (
     with_copy_questions,
 )
 from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
+from kernelwright.metal.device.simulator.joined import with_joined_parts
 from kernelwright.metal.device.simulator.metered import metered
 from kernelwright.metal.device.simulator.toolchain import (
     INSTRUMENTING_FLAGS,
@@ -128,16 +129,24 @@ def _instrumented(
     source: Path,
     built: Path,
     lists: Command = lambda command, source, listing: run(_listed(command, source, listing)),
+    marks: Callable[[str], str] = with_missing_marks,
 ) -> tuple[int, str]:
     """Compile by way of the listing, which stays beside the source as clang made it."""
     listing, marked = source.with_suffix(".ll"), source.with_suffix(".marked.ll")
     status, said = lists(command, source, listing)
     if status != 0:
         return status, said
-    marked.write_text(with_missing_marks(listing.read_text()))
+    marked.write_text(marks(listing.read_text()))
     level = next(f for f in command if f in ("-O1", "-O2"))
     status, failure = run(_from_listing(marked, (level, *FINISHED_FLAGS), built))
     return status, said + failure
+
+
+def _counted(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    def marks(listing: str) -> str:
+        return with_joined_parts(with_missing_marks(listing))
+
+    return _instrumented(command, source, built, marks=marks)
 
 
 def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -219,7 +228,7 @@ def _descriptions(unit: Unit) -> dict[str, list[int]]:
 _COMMANDS: dict[Variant, Command] = {
     "plain": _plain,
     "sanitize": _sanitized,
-    "count": _instrumented,
+    "count": _counted,
     "wide": _wide,
     "vet": compile_vetting,
     "metered": _metered,

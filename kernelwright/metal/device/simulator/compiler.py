@@ -185,6 +185,8 @@ def compile_unit(
         options += (*WIDENED_FLAGS, *SETTLED_FLAGS, digest_of(_WIDENING, "*.py"))
     if variant in ("sanitize", "count"):
         options += (*FINISHED_FLAGS, digest_of(_HERE, "unmarked.py"))
+    if variant == "count":
+        options += (digest_of(_HERE, "joined.py"),)
     if variant in ("sanitize", "vet"):
         options += (*INSTRUMENTING_FLAGS, digest_of(_HERE, "copy_alignment.py"))
     if variant == "metered":
