@@ -166,7 +166,7 @@ def _is_deciding(op: Op) -> bool:
 
 def _added_up(op: Op) -> tuple[int, ...]:
     """Return which operand of an op, if any, holds the terms of sums."""
-    if op.name.startswith("scatter"):
+    if op.joins_at_indices:
         return (-1,)
     is_long = op.kind is Kind.REDUCTION and op.behaviour.accumulates
     return (0,) if is_long and not op.behaviour.absorbs else ()

@@ -170,7 +170,8 @@ def _limit_of(graph: Graph, use: _Use) -> int | None:
 
 
 def _names_target(node: Node) -> bool:
-    return node.op.startswith("scatter") or op_named(node.op).kind is Kind.CONTRACTION
+    op = op_named(node.op)
+    return op.joins_at_indices or op.kind is Kind.CONTRACTION
 
 
 def _divides(graph: Graph, use: _Use) -> bool:
@@ -300,20 +301,13 @@ def _domain_at(node: Node, place: int) -> Needed:
 
 
 def _limit(graph: Graph, node: Node, place: int) -> int:
-    """Count the elements along the axis that an index input addresses, or a window's places."""
-    shape = graph.types[node.inputs[0]].shape
-    if node.op.startswith("dynamic_slice"):
-        window = graph.types[node.inputs[1] if place == 2 else node.outputs[0]].shape
-        axes = node.attribute("axes")
-        assert isinstance(axes, tuple)
-        # One limit for the starts along all axes: that of the axis with the fewest places.
-        return min(shape[a] - window[a] + 1 for a in axes if isinstance(a, int))
-    if node.has("axes"):
-        axes = node.attribute("axes")
-        axis = axes[place - 1] if isinstance(axes, tuple) else 0
-    else:
-        axis = node.attribute("axis") if node.has("axis") else 0
-    return shape[axis] if isinstance(axis, int) and shape else min(shape, default=1)
+    """Count the places that an index input may name, or where a window may start.
+
+    One limit stands for the starts along all axes: that of the axis with the fewest places.
+    """
+    ranges = op_named(node.op).index_ranges
+    assert ranges is not None, node.op
+    return min(ranges(Call.of(graph, node))[place].highest) + 1
 
 
 def _uses(graph: Graph, value: ValueId) -> Iterator[_Use]:

@@ -1,22 +1,16 @@
 """MLX's own answer where an index may point anywhere: MLX reads and writes wherever it points."""
 
 from collections.abc import Sequence
-from math import prod
 
 import mlx.core as mx
 import numpy as np
 
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.ops import Call
+from kernelwright.ir.ops import Call, op_named
+from kernelwright.ir.ops.index_range import IndexRange
 from kernelwright.ir.trace.array import to_mlx
 from kernelwright.ir.trace.interpret import loaded_constants
 from kernelwright.ir.trace.replay import replay
-
-_WITHIN = frozenset(("gather", "scatter"))
-_ALONG = frozenset(("gather_axis", "scatter_axis"))
-_WINDOWS = frozenset(("dynamic_slice", "dynamic_slice_update"))
-_BATCHES = frozenset(("gather_mm", "gather_qmm"))
-_INDEXED = _WITHIN | _ALONG | _WINDOWS | _BATCHES
 
 
 def interpret_bounded(graph: Graph, *arrays: object) -> list[mx.array]:
@@ -36,7 +30,7 @@ def interpret_bounded(graph: Graph, *arrays: object) -> list[mx.array]:
 
 def strays(graph: Graph, inputs: Sequence[object]) -> bool:
     """Say whether MLX would index outside of an array on these inputs; it is never let to."""
-    if all(node.op not in _INDEXED for node in graph.nodes):
+    if all(op_named(node.op).index_ranges is None for node in graph.nodes):
         return False
     values: dict[ValueId, mx.array] = dict(zip(graph.inputs, map(to_mlx, inputs), strict=True))
     values.update(loaded_constants(graph))
@@ -53,35 +47,17 @@ def strays(graph: Graph, inputs: Sequence[object]) -> bool:
 
 def _bounded(call: Call, op: str, arrays: Sequence[mx.array]) -> list[mx.array]:
     """Return an op's arrays, indices moved to the nearest place within what they index."""
-    if op not in _INDEXED:
-        return list(arrays)
-    if op in _BATCHES:
-        *operands, left, right = arrays
-        sizes = (prod(operands[0].shape[:-2]), prod(operands[1].shape[:-2]))
-        return [*operands, _clipped(left, 0, sizes[0] - 1), _clipped(right, 0, sizes[1] - 1)]
-    if op in _WINDOWS:
-        *read, start = arrays
-        window = read[1].shape if len(read) > 1 else call.integers("shape")
-        highs = [read[0].shape[axis] - window[axis] for axis in call.integers("axes")]
-        high = mx.array(highs, start.dtype).reshape(start.shape)
-        return [*read, mx.minimum(mx.maximum(start, mx.zeros_like(start)), high)]
-    x, *rest = arrays
-    updates = [rest.pop()] if op.startswith("scatter") else []
-    if op in _ALONG:
-        axes: tuple[int, ...] = (call.integer("axis"),)
-        sizes_of: tuple[int, ...] = (1,) * x.ndim
-    else:
-        axes = call.integers("axes")
-        sizes_of = updates[0].shape[-x.ndim :] if updates else call.integers("slice_sizes")
-    moved = [
-        _clipped(i, -x.shape[axis], x.shape[axis] - sizes_of[axis])
-        for i, axis in zip(rest, axes, strict=True)
-    ]
-    return [x, *moved, *updates]
+    ranges = op_named(op).index_ranges
+    moved = list(arrays)
+    if ranges is not None:
+        for place, known in ranges(call).items():
+            moved[place] = _clipped(arrays[place], known)
+    return moved
 
 
-def _clipped(index: mx.array, low: int, high: int) -> mx.array:
+def _clipped(index: mx.array, known: IndexRange) -> mx.array:
     limits = np.iinfo(np.dtype(str(index.dtype).removeprefix("mlx.core.")))
-    least = mx.array(max(low, int(limits.min)), index.dtype)
-    most = mx.array(max(min(high, int(limits.max)), 0), index.dtype)
+    least = mx.array(max(known.lowest, int(limits.min)), index.dtype)
+    highest = [max(min(high, int(limits.max)), 0) for high in known.highest]
+    most = mx.array(highest, index.dtype).reshape(index.shape if len(highest) > 1 else ())
     return mx.minimum(mx.maximum(index, least), most)

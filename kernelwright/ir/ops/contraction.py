@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kernelwright.ir.ops import batching, relation
+from kernelwright.ir.ops import batching, index_range, relation
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 from kernelwright.ir.ops.weight import FLOAT_MODES, dequantized, dequantized_floats
@@ -205,6 +205,7 @@ OPS: tuple[Op, ...] = (
         primitive="GatherMM",
         behaviour=Behaviour(domains=(Domain.ANY, Domain.ANY, Domain.INDEX, Domain.INDEX)),
         flops_of=_matmul_flops,
+        index_ranges=index_range.of_matrices,
     ),
     Op(
         "quantized_matmul",
@@ -229,6 +230,7 @@ OPS: tuple[Op, ...] = (
             domains=(Domain.ANY, Domain.PACKED, Domain.ANY, ..., Domain.INDEX, Domain.INDEX)
         ),
         flops_of=_matmul_flops,
+        index_ranges=index_range.of_matrices,
     ),
     # Of MLX's formats the affine one alone: a trace on the CPU takes others apart in its own way.
     Op(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelwright.ir.ops import batching, least_read, relation
+from kernelwright.ir.ops import batching, index_range, least_read, relation
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
@@ -219,6 +219,7 @@ OPS: tuple[Op, ...] = (
         batching=batching.gathered,
         resized=new_windows,
         least_read=least_read.gathered,
+        index_ranges=index_range.of_gathered,
     ),
     Op(
         "gather_axis",
@@ -232,6 +233,7 @@ OPS: tuple[Op, ...] = (
         relation=relation.gathered_along,
         batching=batching.beside_axis,
         least_read=least_read.gathered_along,
+        index_ranges=index_range.of_axis,
     ),
     Op(
         "scatter",
@@ -239,6 +241,7 @@ OPS: tuple[Op, ...] = (
         _scatter,
         ("reduce", "axes"),
         behaviour=_WRITING,
+        index_ranges=index_range.of_scattered,
         least_read=least_read.scattered,
     ),
     Op(
@@ -248,6 +251,7 @@ OPS: tuple[Op, ...] = (
         ("reduce", "axis"),
         behaviour=_WRITING,
         relation=relation.scattered_along,
+        index_ranges=index_range.of_axis,
         least_read=least_read.scattered,
     ),
     Op(
@@ -276,6 +280,7 @@ OPS: tuple[Op, ...] = (
         behaviour=Behaviour(data_places=(0,), domains=(Domain.ANY, Domain.INDEX)),
         flops_per_element=0,
         least_read=least_read.cut_anywhere,
+        index_ranges=index_range.of_window,
     ),
     Op(
         "dynamic_slice_update",
@@ -285,5 +290,6 @@ OPS: tuple[Op, ...] = (
         behaviour=Behaviour(data_places=(0, 1), domains=(Domain.ANY, Domain.ANY, Domain.INDEX)),
         flops_per_element=0,
         least_read=least_read.updated,
+        index_ranges=index_range.of_updated_window,
     ),
 )

@@ -14,6 +14,7 @@ from kernelwright.ir.ops.behaviour import PLAIN, Behaviour
 from kernelwright.ir.ops.box import Box
 
 if TYPE_CHECKING:
+    from kernelwright.ir.ops.index_range import Ranges
     from kernelwright.ir.ops.relation import Sizing
 
 Array = NDArray[np.float64]
@@ -173,9 +174,17 @@ class Op:
     """Elements of what its steps hold on the way; None where it has none but its results."""
     least_read: LeastRead | None = None
     """None where all of every operand is read, or what its index is of tells."""
+    index_ranges: Callable[[Call], "Ranges"] | None = None
+    """`(call)` -> the indices that are in range, by the operand that holds them; None where none
+    does."""
     multiplies_all: Callable[[Call], bool] | None = None
     """Of a contraction: say whether no mask, index or step leaves an operand's element out; None
     where its operands' domains tell."""
+
+    @property
+    def joins_at_indices(self) -> bool:
+        """True where it joins updates with what stands at the places that indices name."""
+        return self.index_ranges is not None and "reduce" in self.attributes
 
     def flops(self, call: Call) -> int:
         """Count floating-point operations; a transcendental function counts as eight."""

@@ -5,46 +5,31 @@ from typing import Literal
 
 import numpy as np
 
-from kernelwright.ir.ops.op import Array, Call
+from kernelwright.ir.ops import op_named
+from kernelwright.ir.ops.index_range import IndexRange
+from kernelwright.ir.ops.op import Array, Call, Kind
 
 Clamp = Literal["nearest", "first"]
 """Which element stands for all outside of an array; of a range, `first` is the other end."""
-_WITHIN = frozenset(("gather", "gather_axis", "scatter", "scatter_axis"))
-"""Ops whose indices lie within their first array."""
-_WINDOWS = frozenset(("dynamic_slice", "dynamic_slice_update"))
-"""Ops whose window does, wherever it starts."""
 
 
 def clamped(op: str, call: Call, arrays: Sequence[Array], clamp: Clamp) -> list[Array]:
     """Return an op's arrays, indices and what becomes an integer moved within their range."""
-    if op == "cast":
+    record = op_named(op)
+    if record.behaviour.converts:
         return [_convertible(call, arrays[0], clamp)]
-    if op in _WINDOWS:
-        return _window(call, arrays, clamp)
-    if op not in _WITHIN:
-        return list(arrays)
-    x, *rest = arrays
-    updates = rest.pop() if op.startswith("scatter") else None
-    if op.endswith("_axis"):
-        axes, sizes = (call.integer("axis"),), (1,) * x.ndim
-    else:
-        axes = call.integers("axes")
-        sizes = call.integers("slice_sizes") if updates is None else updates.shape[-x.ndim :]
-    lows = [0 if i.dtype.kind == "u" else -x.shape[a] for i, a in zip(rest, axes, strict=True)]
-    highs = [x.shape[axis] - sizes[axis] for axis in axes]
-    moved = [np.clip(i, low, high) for i, low, high in zip(rest, lows, highs, strict=True)]
-    if clamp == "first":
-        moved = [np.where(i == m, i, 0) for i, m in zip(rest, moved, strict=True)]
-    return [x, *moved] if updates is None else [x, *moved, updates]
+    moved = list(arrays)
+    if record.kind is Kind.INDEXING and record.index_ranges is not None:
+        for place, known in record.index_ranges(call).items():
+            moved[place] = _within(arrays[place], known, clamp)
+    return moved
 
 
-def _window(call: Call, arrays: Sequence[Array], clamp: Clamp) -> list[Array]:
-    """Move where a window starts to where all of it lies within its array."""
-    *read, start = arrays
-    window = read[1].shape if len(read) > 1 else call.integers("shape")
-    highs = [read[0].shape[axis] - window[axis] for axis in call.integers("axes")]
-    moved = np.clip(start, 0, np.reshape(highs, start.shape))
-    return [*read, moved if clamp == "nearest" else np.where(start == moved, start, 0)]
+def _within(index: Array, known: IndexRange, clamp: Clamp) -> Array:
+    lowest = 0 if index.dtype.kind == "u" else known.lowest
+    highest = np.reshape(known.highest, index.shape if len(known.highest) > 1 else ())
+    nearest = np.clip(index, lowest, highest)
+    return nearest if clamp == "nearest" else np.where(index == nearest, index, 0)
 
 
 def _convertible(call: Call, x: Array, clamp: Clamp) -> Array:

@@ -64,6 +64,27 @@ def test_an_index_is_known_behind_a_selection() -> None:
     assert domains_of(graph)[1].index_limit == 9
 
 
+@pytest.mark.parametrize("tokens", [1, 2, 16])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_chosen_experts_are_drawn_among_all_of_them(tokens: int, is_packed: bool) -> None:
+    def experts(x: mx.array, w: mx.array, i: mx.array) -> mx.array:
+        if is_packed:
+            return mx.gather_qmm(x, *mx.quantize(w, 32, 4), rhs_indices=i, group_size=32, bits=4)
+        return mx.gather_mm(x, w, rhs_indices=i)
+
+    arrays = mx.zeros((tokens, 1, 1, 32)), mx.zeros((6, 32, 32)), mx.zeros((tokens, 4), mx.uint32)
+    graph = canonicalize(capture(experts, *arrays))
+    assert domains_of(graph)[2].index_limit == 6
+
+
+def test_a_gathered_window_stays_inside_its_array() -> None:
+    def windows(x: mx.array, i: mx.array) -> mx.array:
+        return mx.slice(x, i, (0,), (3, 4))
+
+    graph = canonicalize(capture(windows, mx.zeros((9, 4)), mx.zeros((1,), mx.int32)))
+    assert domains_of(graph)[1].index_limit == 7
+
+
 def test_both_arms_of_a_selection_of_floats_are_drawn() -> None:
     def safe_log(x: mx.array) -> mx.array:
         return mx.log(mx.where(x > 0, x, 1))
