@@ -65,6 +65,13 @@ def sentence_of(
     return f"expected {place or 'it'} to be {reason_of(first)}{found}."
 
 
+def words_of(error: Exception) -> str:
+    """Return what people read of an error; of a record's refusal, the sentence on it."""
+    from pydantic import ValidationError
+
+    return sentence_of(error) if isinstance(error, ValidationError) else str(error)
+
+
 def refusal_of(error: "ValidationError") -> str:
     """Return a sentence on a value whose place stands before it, as in `for '--jobs': …`."""
     first = error.errors()[0]

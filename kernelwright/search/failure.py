@@ -1,6 +1,7 @@
 """Whose fault an error is, and what is said of it."""
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
+from kernelwright.validation import words_of
 
 
 def is_machines(error: Exception) -> bool:
@@ -11,5 +12,5 @@ def is_machines(error: Exception) -> bool:
 
 def described(error: Exception) -> str:
     """Return an error in a line; the kind too, where it is a fault of our own."""
-    said = str(error).rstrip(".")
+    said = words_of(error).rstrip(".")
     return said if isinstance(error, KernelwrightError) else f"{type(error).__name__}: {said}"

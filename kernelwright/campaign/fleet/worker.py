@@ -32,6 +32,7 @@ from kernelwright.digest import digest
 from kernelwright.errors import DeviceError, KernelwrightError, StoreError
 from kernelwright.store import KernelStore
 from kernelwright.store.fleet import FleetWorker
+from kernelwright.validation import sentence_of
 
 Say = Callable[[str], None]
 _RETRY_POLICY = RetryPolicy(failures=3)
@@ -170,7 +171,8 @@ class Worker:
         try:
             job = FleetJob.model_validate(sent)
         except ValidationError as e:
-            return blank.model_copy(update={"failure": f"the job cannot be read: {e}"})
+            failure = f"the job cannot be read: {sentence_of(e)}"
+            return blank.model_copy(update={"failure": failure})
         judge = self._idle.get()
         try:
             return self._judged(judge, job, blank)

@@ -25,6 +25,7 @@ from kernelwright.runtime.models.route import Plan
 from kernelwright.runtime.models.site import SeenCall
 from kernelwright.runtime.models.tree import own_class
 from kernelwright.runtime.server import KernelServer, Service
+from kernelwright.validation import words_of
 
 
 class Part(Record):
@@ -77,7 +78,7 @@ def load_workload(path: Path) -> Workload:
     try:
         return Workload.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as e:
-        raise InputError(f"{path} is no workload trace: {e}") from e
+        raise InputError(f"{path} is no workload trace: {words_of(e)}") from e
 
 
 class _Collecting(KernelServer):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.errors import InputError, UnsupportedError
-from kernelwright.evaluator.static.vocabulary import RESERVED
+from kernelwright.evaluator.static.vocabulary import PUBLIC_MACROS, RESERVED
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.passes.resize import Axis, resize
@@ -156,8 +156,12 @@ def identifiers(names: tuple[str, ...]) -> tuple[str, ...]:
     made: list[str] = []
     for position, name in enumerate(names):
         word = _LETTERS.sub("_", name)[:40].strip("_")
-        if not word or not word[0].isalpha() or word in RESERVED or word.startswith("kw_"):
-            word = f"x{position}" if not word or not word[0].isalpha() else f"{word}_in"
+        if not word or not word[0].isalpha():
+            word = f"x{position}"
+        elif word.lower().startswith("kw_"):
+            word = f"x_{word}"
+        elif word in RESERVED | PUBLIC_MACROS:
+            word = f"{word}_in"
         while word in made:
             word = f"{word}_{position}"
         made.append(word)

@@ -70,6 +70,8 @@ _LONGEST_CAPITALS = 2
 """Capitals alone, such as `INT_MAX`, are macros of Metal, unless they are as short as `Q`."""
 # MLX looks for these after an input's name in the source and then changes the signature.
 _TRAPS = re.compile(r"_(shape|strides|ndim)")
+_LONGEST = 40
+"""Characters of an array's name; a `Kernel` takes 64, and numbers and endings come behind it."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,9 @@ class Signature:
 
 
 def _safe(name: str, reserved: frozenset[str]) -> str:
-    word = _TRAPS.sub(r"_of_\1", _LETTERS.sub("_", name)) or "x"
+    word = _TRAPS.sub(r"_of_\1", _LETTERS.sub("_", name))[:_LONGEST]
+    if not word.strip("_"):
+        return "x"
     if word[0] in "_0123456789":
         word = f"x{word}"
     elif word.lower().startswith(_PREFIXES):
