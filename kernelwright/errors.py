@@ -27,6 +27,10 @@ class DeviceError(KernelwrightError):
     """A device, compiler or worker of this machine failed; the candidate is not to blame."""
 
 
+class OutdatedError(DeviceError):
+    """Kernelwright's files are others than those that run; only another start mends it."""
+
+
 class StoreError(KernelwrightError):
     """The kernel store cannot be opened, read or written."""
 

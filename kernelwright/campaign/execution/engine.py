@@ -24,7 +24,7 @@ from kernelwright.campaign.planning.plan_record import record_of
 from kernelwright.campaign.report.known_champions import leaders
 from kernelwright.campaign.report.search_report import SearchReport, TaskReport, with_whole_gains
 from kernelwright.campaign.spec.spec_reading import goes_on_with
-from kernelwright.errors import DeviceError, KernelwrightError, StoreError
+from kernelwright.errors import DeviceError, KernelwrightError, OutdatedError, StoreError
 from kernelwright.search.priority import Order
 from kernelwright.search.search import Search, share_workers
 from kernelwright.search.spec import SearchSpec
@@ -234,6 +234,12 @@ class Engine:
     def _run(self, scheduler: Scheduler, executor: Executor) -> str:
         try:
             return scheduler.run()
+        except OutdatedError as e:
+            # What models asked for met it, of which the scheduler hears no verdict.
+            executor.close()
+            reason = str(e).rstrip(".")
+            self._control.stop(reason)
+            return reason
         except BaseException:
             # Workers end before anybody waits for their threads: a second Ctrl-C ends at once.
             executor.close()

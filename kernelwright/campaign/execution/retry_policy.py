@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.campaign.execution.judge import Judge, MakeJudge
-from kernelwright.errors import DeviceError
+from kernelwright.errors import DeviceError, OutdatedError
 from kernelwright.evaluator.evaluate import MOST_CHECKED
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
@@ -109,6 +109,7 @@ class RetryingJudge:
 
         Raises:
             DeviceParkedError: the device failed again and again.
+            OutdatedError: Kernelwright's files have changed.
         """
         return self._retrying(task, program, lambda judge: judge.evaluate(task, program))
 
@@ -142,6 +143,8 @@ class RetryingJudge:
                 if self._judge is None:
                     self._judge = self._make()
                 evaluation = judge(self._judge)
+            except OutdatedError:
+                raise
             except DeviceError as e:
                 if self._is_closed:
                     raise

@@ -15,7 +15,7 @@ from kernelwright.campaign.execution.executor import Executor, Job, JobVerdict
 from kernelwright.campaign.execution.retry_policy import DeviceParkedError
 from kernelwright.campaign.execution.run_control import RunControl
 from kernelwright.campaign.execution.trial_log import TrialLog
-from kernelwright.errors import DeviceError, KernelwrightError
+from kernelwright.errors import DeviceError, KernelwrightError, OutdatedError
 from kernelwright.plural import counted
 from kernelwright.search.search import Search, Suggestion
 from kernelwright.search.spec import SearchSpec
@@ -227,6 +227,8 @@ class Scheduler:
             verdict = future.result()
         except DeviceParkedError as e:
             self._control.park(str(e))
+        except OutdatedError as e:
+            self._control.stop(str(e).rstrip("."))
         except DeviceError:
             if not self._control.is_cut_short and self._halted() is None:
                 raise

@@ -29,7 +29,7 @@ from kernelwright.campaign.fleet.job_queue import (
 )
 from kernelwright.campaign.judging.job_judge import JobJudge, MakeJobJudge
 from kernelwright.digest import digest
-from kernelwright.errors import DeviceError, KernelwrightError, StoreError
+from kernelwright.errors import DeviceError, KernelwrightError, OutdatedError, StoreError
 from kernelwright.store import KernelStore
 from kernelwright.store.fleet import FleetWorker
 from kernelwright.validation import sentence_of
@@ -190,6 +190,9 @@ class Worker:
             try:
                 evaluation, cases = judge.judge(job)
             except DeviceError as e:
+                if isinstance(e, OutdatedError):
+                    self._failed = f"{self.listed.label} is parked: {e}"
+                    return blank.model_copy(update={"failure": self._failed})
                 if failures < self._retry_policy.failures:
                     time.sleep(self._retry_policy.pause_s(failures - 1))
                     continue

@@ -76,5 +76,7 @@ class JudgeAnswer(Record):
     """What has caught the candidate, for those after it."""
     failure: str = ""
     """Why there is no evaluation: the device failed."""
+    is_outdated: bool = False
+    """True when it failed because Kernelwright's files have changed, which no wait mends."""
     error: str = ""
     """Why there is no evaluation: the evaluator failed at this candidate."""

@@ -10,9 +10,10 @@ from contextlib import suppress
 
 from kernelwright.campaign.judging.job import AnyCase, JudgeAnswer, JudgeJob, to_line
 from kernelwright.campaign.judging.judge_service import JudgeHello, JudgeOpening
-from kernelwright.errors import DeviceError
+from kernelwright.errors import DeviceError, OutdatedError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.worker.own_code import check_own_code
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.scratch import ScratchFolder
@@ -67,7 +68,7 @@ class ProcessJobJudge:
             return _crashed(job, process.info, death), ()
         if answer.evaluation is None:
             if answer.failure:
-                raise DeviceError(answer.failure)
+                raise _failure(answer)
             raise RuntimeError(answer.error)
         return answer.evaluation, answer.cases
 
@@ -96,10 +97,16 @@ class ProcessJobJudge:
         return started
 
 
+def _failure(said: JudgeAnswer | JudgeHello) -> DeviceError:
+    kind = OutdatedError if said.is_outdated else DeviceError
+    return kind(said.failure)
+
+
 class _JudgeProcess:
     """One process that judges, until it is ended or dies."""
 
     def __init__(self, opening: JudgeOpening) -> None:
+        check_own_code()
         self._folder = ScratchFolder()
         with (self._folder.path / "stderr").open("wb") as errors:
             self._process = subprocess.Popen(
@@ -115,7 +122,7 @@ class _JudgeProcess:
         said = JudgeHello.model_validate_json(hello)
         if said.info is None:
             self.end()
-            raise DeviceError(said.failure)
+            raise _failure(said)
         self.info = said.info
 
     @property

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from kernelwright.campaign.judging.job import JudgeAnswer, JudgeJob, to_line
 from kernelwright.campaign.judging.job_judge import EvaluatorJobJudge, JobJudge
-from kernelwright.errors import DeviceError, KernelwrightError
+from kernelwright.errors import DeviceError, KernelwrightError, OutdatedError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.oracle.parallel import share_memory
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
@@ -30,6 +30,8 @@ class JudgeHello(Record):
     info: DeviceInfo | None = None
     failure: str = ""
     """Why the device does not open."""
+    is_outdated: bool = False
+    """As in an answer."""
 
 
 def main() -> None:
@@ -53,7 +55,7 @@ def answer(judge: JobJudge, job: JudgeJob) -> JudgeAnswer:
     try:
         evaluation, cases = judge.judge(job)
     except DeviceError as e:
-        return JudgeAnswer(failure=str(e))
+        return JudgeAnswer(failure=str(e), is_outdated=isinstance(e, OutdatedError))
     except Exception as e:
         return JudgeAnswer(error=f"{type(e).__name__}: {e}")
     return JudgeAnswer(evaluation=evaluation, cases=tuple(cases))
@@ -63,7 +65,7 @@ def _hello(judge: JobJudge) -> JudgeHello:
     try:
         return JudgeHello(info=judge.info)
     except KernelwrightError as e:
-        return JudgeHello(failure=str(e))
+        return JudgeHello(failure=str(e), is_outdated=isinstance(e, OutdatedError))
 
 
 def _read_jobs(judge: JobJudge, jobs: "queue.SimpleQueue[bytes]") -> None:

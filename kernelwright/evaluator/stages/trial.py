@@ -313,8 +313,8 @@ def _of_reply(reply: Reply) -> Failure:
         summary = f"the evaluator cannot judge this program: {last[:300]}"
         return Failure(Status.CRASHED, summary, lost_worker=True)
     if reply.failure == "request":
-        raise DeviceError(message)
-    raise DeviceError(f"the device failed, not the candidate: {message}")
+        raise reply.machine_error()
+    raise reply.machine_error("the device failed, not the candidate: ")
 
 
 def check_fences(result: RunResult, reference: Reference, poison: int) -> None:

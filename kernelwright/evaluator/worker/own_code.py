@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernelwright.errors import DeviceError
+from kernelwright.errors import OutdatedError
 
 _FOLDER = Path(__file__).parents[2]
 _CODE = (".py", ".h", ".cpp")
@@ -20,10 +20,10 @@ def check_own_code() -> None:
     """Refuse to start a worker beside other code than this process runs.
 
     Raises:
-        DeviceError: a file of Kernelwright's was changed, added or removed since this began.
+        OutdatedError: a file of Kernelwright's was changed, added or removed since this began.
     """
     if dict(_stamps(_FOLDER)) != _AT_START:
-        raise DeviceError(
+        raise OutdatedError(
             "Kernelwright was changed or upgraded while it ran; start the program again."
         )
 

@@ -13,7 +13,7 @@ from typing import cast
 import mlx.core as mx
 import numpy as np
 
-from kernelwright.errors import DeviceError, InputError, KernelwrightError
+from kernelwright.errors import DeviceError, InputError, KernelwrightError, OutdatedError
 from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.speed.measuring import (
     CompileBaselines,
@@ -386,7 +386,7 @@ def serve_with(answer: Callable[[Request], Reply], pipe: Connection) -> None:
             request = cast("Request", receive_request(pipe))
         except EOFError:
             return
-        except DeviceError as e:
+        except OutdatedError as e:
             send_reply(pipe, Reply({"failure": "request", "message": str(e)}))
             continue
         used = resource.getrusage(resource.RUSAGE_SELF)

@@ -131,7 +131,7 @@ def fill_cache(
     finally:
         builder.close()
     if reply.failure:
-        raise DeviceError(str(reply.header.get("message")))
+        raise reply.machine_error()
 
 
 def _open(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
@@ -143,6 +143,6 @@ def _open(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
         raise DeviceError(f"the device's worker did not start: {e}.") from e
     if reply.failure:
         worker.close()
-        raise DeviceError(str(reply.header.get("message")))
+        raise reply.machine_error()
     worker.opening = replace(request, warms=False)
     return worker, DeviceInfo.model_validate(reply.header["info"])

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.errors import DeviceError
+from kernelwright.errors import DeviceError, OutdatedError
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.executable import Array
 
@@ -32,6 +32,11 @@ class Reply:
     def failure(self) -> str:
         """Empty, or one of the kinds that the service documents."""
         return str(self.header.get("failure", ""))
+
+    def machine_error(self, said: str = "") -> DeviceError:
+        """Return a failure that no candidate is to blame for; `said` begins its sentence."""
+        kind = OutdatedError if self.failure == "request" else DeviceError
+        return kind(f"{said}{self.header.get('message')}")
 
 
 _INLINE_BYTES = 1 << 16
@@ -62,14 +67,14 @@ def receive_request(pipe: Connection) -> object:
 
     Raises:
         EOFError: whoever asks is gone.
-        DeviceError: it is of a program that is not the one on disk any more.
+        OutdatedError: it is of a program that is not the one on disk any more.
     """
     sizes, pickled = json.loads(pipe.recv_bytes()), pipe.recv_bytes()
     arrays = [_read(pipe, np.empty(size, np.uint8)) for size in sizes]
     try:
         return pickle.loads(pickled, buffers=arrays)
     except Exception as e:
-        raise DeviceError(
+        raise OutdatedError(
             f"the process that judges kernels cannot read its request ({type(e).__name__}: {e}): "
             "Kernelwright was changed or upgraded while it ran; start the program again."
         ) from e

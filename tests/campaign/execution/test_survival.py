@@ -26,7 +26,7 @@ from kernelwright.campaign.execution.evaluator_pool import EvaluatorPool, judges
 from kernelwright.campaign.execution.retry_policy import DeviceCare, DeviceParkedError, RetryPolicy
 from kernelwright.campaign.history import heartbeat
 from kernelwright.campaign.judging.device_lock import turn_on
-from kernelwright.errors import DeviceError, StoreError
+from kernelwright.errors import DeviceError, OutdatedError, StoreError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceName
@@ -122,6 +122,20 @@ def test_a_device_that_stays_away_is_parked_and_the_rest_is_for_later(
     assert store.campaigns()[0].state == "interrupted"
     thought_of = {entry.task.name for entry in store.history() if entry.state == "intended"}
     assert "softmax" in thought_of, "what needs no device goes on"
+    again, _ = search(store, ScriptedJudge)
+    assert [t.champion_id for t in again.tasks] == calm_champions(tmp_path)
+
+
+def test_a_program_that_was_upgraded_ends_the_search_at_once_and_another_start_goes_on(
+    store: KernelStore, tmp_path: Path
+) -> None:
+    changed = OutdatedError("Kernelwright was changed; start the program again.")
+    report, events = search(store, failing(None, None, None, then=changed))
+    assert not [e for e in events if isinstance(e, CampaignHeldUp)]
+    assert report.ended.interrupted
+    assert not report.ended.parked, "whoever runs several must not go on with the next"
+    assert report.ended.reason == "Kernelwright was changed; start the program again"
+    assert store.campaigns()[0].state == "interrupted"
     again, _ = search(store, ScriptedJudge)
     assert [t.champion_id for t in again.tasks] == calm_champions(tmp_path)
 

@@ -24,7 +24,7 @@ from kernelwright.campaign.judging.job_judge import EvaluatorJobJudge
 from kernelwright.campaign.judging.judge_process import ProcessJobJudge
 from kernelwright.campaign.judging.judge_service import answer
 from kernelwright.campaign.judging.judges import JobJudgeBySize, job_judges_on
-from kernelwright.errors import DeviceError
+from kernelwright.errors import DeviceError, OutdatedError
 from kernelwright.evaluator import Evaluation, Status
 from kernelwright.evaluator.attacks.corpus import bases, mutants, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
@@ -151,6 +151,8 @@ class _Breaking:
 def test_an_exception_is_an_answer_and_a_silent_device_another() -> None:
     assert answer(_Breaking(ValueError("no")), JOB) == JudgeAnswer(error="ValueError: no")
     assert answer(_Breaking(DeviceError("silent")), JOB) == JudgeAnswer(failure="silent")
+    changed = JudgeAnswer(failure="changed", is_outdated=True)
+    assert answer(_Breaking(OutdatedError("changed")), JOB) == changed
 
 
 def test_a_line_keeps_numbers_that_are_none() -> None:

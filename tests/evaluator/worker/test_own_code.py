@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.errors import DeviceError
+from kernelwright.errors import OutdatedError
 from kernelwright.evaluator.worker import own_code
 from kernelwright.evaluator.worker.start import open_worker
 
@@ -27,5 +27,5 @@ def test_no_worker_starts_beside_changed_code(
     else:
         (tmp_path / "room" / "prelude.h").unlink()
 
-    with pytest.raises(DeviceError, match="changed or upgraded while it ran"):
+    with pytest.raises(OutdatedError, match="changed or upgraded while it ran"):
         open_worker("simulator", 1 << 30)

@@ -40,7 +40,13 @@ from kernelwright.agents.session.tools.schema import (
     Submit,
 )
 from kernelwright.agents.session.workbench import Workbench, expected_outputs
-from kernelwright.errors import BudgetError, DeviceError, InputError, KernelwrightError
+from kernelwright.errors import (
+    BudgetError,
+    DeviceError,
+    InputError,
+    KernelwrightError,
+    OutdatedError,
+)
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.inputs.stated_case import InputRecipe, Recipe
 from kernelwright.evaluator.task import Task
@@ -120,6 +126,8 @@ class Toolbox:
                 return Ran(recorded, is_useful=not recorded.is_error)
             self._check_calls()
             return Ran(_said(call, action()))
+        except OutdatedError:
+            raise
         except (InputError, BudgetError, DeviceError) as e:
             return self._refused(call, str(e), recorded)
         except KernelwrightError:
