@@ -174,6 +174,8 @@ class Op:
     """Elements of what its steps hold on the way; None where it has none but its results."""
     least_read: LeastRead | None = None
     """None where all of every operand is read, or what its index is of tells."""
+    joined_by: str = ""
+    """Of a reduction: the op that joins two numbers as it does; none where that takes more."""
     index_ranges: Callable[[Call], "Ranges"] | None = None
     """`(call)` -> the indices that are in range, by the operand that holds them; None where none
     does."""

@@ -17,7 +17,11 @@ def _keep_axes(call: Call) -> tuple[Shape, ...]:
 
 
 def _reduce(
-    name: str, function: Callable[..., Array], variant: int, behaviour: Behaviour = PLAIN
+    name: str,
+    function: Callable[..., Array],
+    variant: int,
+    behaviour: Behaviour = PLAIN,
+    joined_by: str = "",
 ) -> Op:
     return Op(
         name,
@@ -29,6 +33,7 @@ def _reduce(
         primitive="Reduce",
         variant=variant,
         behaviour=behaviour,
+        joined_by=joined_by,
     )
 
 
@@ -79,11 +84,13 @@ _PLACE = Behaviour(
     makes_places=True,
 )
 
+_PRODUCT = Behaviour(is_total=True, accumulates=True, absorbs=True)
+
 OPS: tuple[Op, ...] = (
-    _reduce("sum", np.sum, 2, Behaviour(is_total=True, accumulates=True, keeps_sign=True)),
-    _reduce("prod", np.prod, 3, Behaviour(is_total=True, accumulates=True, absorbs=True)),
-    _reduce("max", np.max, 5, _EXTREME),
-    _reduce("min", np.min, 4, _EXTREME),
+    _reduce("sum", np.sum, 2, Behaviour(is_total=True, accumulates=True, keeps_sign=True), "add"),
+    _reduce("prod", np.prod, 3, _PRODUCT, "multiply"),
+    _reduce("max", np.max, 5, _EXTREME, "maximum"),
+    _reduce("min", np.min, 4, _EXTREME, "minimum"),
     _reduce("all", np.all, 0, _FLAGS),
     _reduce("any", np.any, 1, _FLAGS),
     _arg_reduce("argmin", np.argmin, 0),
@@ -95,6 +102,7 @@ OPS: tuple[Op, ...] = (
         attributes=("axes", "ddof", "form"),
         shapes=_keep_axes,
         behaviour=Behaviour(accumulates=True, keeps_sign=True),
+        joined_by="add",
     ),
     Op(
         "softmax",

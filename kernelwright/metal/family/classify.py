@@ -17,6 +17,7 @@ from kernelwright.metal.family.depthwise_conv import is_window, trouble_with_win
 from kernelwright.metal.family.plain_rows import plain_rows
 from kernelwright.metal.family.plane import Part, Plane, plane_of
 from kernelwright.metal.family.prologue import prologue_of
+from kernelwright.metal.family.reducer import PLACES, REDUCERS
 from kernelwright.metal.family.spelled_out import spelled_out
 
 
@@ -67,9 +68,7 @@ class Family:
 
 # Metal has neither: Metal Shading Language Specification, section 2.1.
 _NOT_IN_METAL = frozenset({Dtype.FLOAT64, Dtype.COMPLEX64})
-_ROW_OPS = frozenset(
-    {"sum", "prod", "max", "min", "all", "any", "mean", "softmax", "logsumexp", "argmax", "argmin"}
-)
+_ROW_OPS = frozenset({*REDUCERS, *PLACES, "mean", "softmax", "logsumexp"})
 _FUSED_KINDS = frozenset({Kind.ELEMENTWISE, Kind.VIEW, Kind.REDUCTION, Kind.SCAN})
 _FUSED_INDEXING = frozenset(
     {"arange", "concatenate", "dequantize", "gather", "gather_axis", "pad", "slice_update"}

@@ -16,16 +16,9 @@ from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
+from kernelwright.metal.family.reducer import REDUCERS
 
-JOINED = {
-    "sum": "sum",
-    "mean": "sum",
-    "max": "max",
-    "min": "min",
-    "prod": "prod",
-    "all": "all",
-    "any": "any",
-}
+JOINED = {**{op: op for op in REDUCERS}, "mean": "sum"}
 """What joins the columns of bands, by what reduces a column."""
 _SHORTEST, _LONGEST = 32, 16384
 """Columns that lanes take side by side, and columns whose results still fit their registers."""

@@ -16,7 +16,6 @@ from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named, reduced_axes
 
 _LONGEST = 16
 """Elements that every element of a longer reduction may read and join by itself."""
-_JOINED_BY = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def spelled_out(graph: Graph) -> Graph:
@@ -29,7 +28,7 @@ def spelled_out(graph: Graph) -> Graph:
     short = {
         node.outputs[0]
         for node, length in zip(reductions, lengths, strict=True)
-        if node.op in _JOINED_BY and length <= _LONGEST < max(lengths)
+        if op_named(node.op).joined_by and length <= _LONGEST < max(lengths)
     }
     if not short:
         return graph
@@ -58,12 +57,13 @@ def _length(graph: Graph, node: Node) -> int:
 def _written_out(builder: GraphBuilder, graph: Graph, node: Node, source: ValueId) -> ValueId:
     """Return the elements of a reduction, joined from the first to the last one."""
     call, type_ = Call.of(graph, node), graph.types[node.outputs[0]]
+    joined_by = op_named(node.op).joined_by
     shape, axes = call.inputs[0].shape, reduced_axes(call)
     joined: ValueId | None = None
     for step in itertools.product(*(range(shape[axis]) for axis in axes)):
         part = _part(builder, source, shape, dict(zip(axes, step, strict=True)))
         part = _as(builder, part, type_)
-        joined = part if joined is None else builder.apply(_JOINED_BY[node.op], joined, part)
+        joined = part if joined is None else builder.apply(joined_by, joined, part)
     assert joined is not None
     if node.op == "mean":
         number = Constant.of(np.array(mean_divisor(call), type_.dtype.numpy), type_.dtype)

@@ -12,8 +12,8 @@ MAX_RANKED = 8
 """Elements that a row may have where they are computed one by one, behind a ranking."""
 LONGEST_ROW = 4096
 """Elements beyond which going over a row once a rank costs more than sorting it."""
-_ROW_OPS = frozenset({"sum", "prod", "max", "min", "mean", "softmax", "logsumexp"})
-"""Reductions of ranked elements that are written out."""
+_OF_EXPONENTIALS = frozenset({"softmax", "logsumexp"})
+"""Reductions of ranked elements that are written out, beside those that one op joins."""
 
 
 def is_ranked(graph: Graph) -> bool:
@@ -69,7 +69,8 @@ def _trouble_with(
     source = call.inputs[0]
     is_last = reduced_axes(call) == (len(source.shape) - 1,)
     if is_last and is_written_out(graph, node, ranked):
-        return "" if node.op in _ROW_OPS else f"{node.op} of ranked elements has no kernel"
+        is_known = op_named(node.op).joined_by or node.op in _OF_EXPONENTIALS
+        return "" if is_known else f"{node.op} of ranked elements has no kernel"
     if not is_last or source.size != math.prod(shape):
         return f"{node.op} of {source.shape} has other rows"
     if node.op in RANKED and not source.dtype.is_float:

@@ -1,8 +1,8 @@
 """Prints the ops that functions of arrays mostly consist of, as calls of MLX."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kernelwright.ir.ops import Call, mean_divisor
+from kernelwright.ir.ops import OPS, Call, Kind, mean_divisor
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING
 from kernelwright.runtime.export.attention_code import attention_text
@@ -136,8 +136,18 @@ def _sorted_slice(whole: str, partial: str) -> Renderer:
     return render
 
 
+_SCANNED = ("axis", "reverse", "inclusive")
+
+
 def _scan(name: str) -> Renderer:
-    return _function(name, "axis", "reverse", "inclusive")
+    return _function(name, *_SCANNED)
+
+
+def _functions_of(kind: Kind, *attributes: str) -> Iterator[tuple[str, str]]:
+    """Yield the ops of a kind that have these attributes, with MLX's function of each."""
+    for name, op in OPS.items():
+        if op.kind is kind and op.attributes == attributes and op.mlx is not None:
+            yield name, op.mlx.function
 
 
 def _arange(call: Call, operands: Sequence[str]) -> str:
@@ -240,9 +250,9 @@ RENDERERS: Mapping[str, Renderer] = {
     "full": lambda call, x: x[0],
     "copy": lambda call, x: x[0],
     "contiguous": lambda call, x: x[0],
-    **{name: _reduction(name, "axes") for name in ("sum", "prod", "max", "min", "all", "any")},
-    **{name: _reduction(name, "axis") for name in ("argmin", "argmax")},
-    **{name: _scan(name) for name in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")},
+    **{op: _reduction(f, "axes") for op, f in _functions_of(Kind.REDUCTION, "axes")},
+    **{op: _reduction(f, "axis") for op, f in _functions_of(Kind.REDUCTION, "axis")},
+    **{op: _scan(f) for op, f in _functions_of(Kind.SCAN, *_SCANNED)},
     "dequantize": lambda call, x: f"mx.dequantize({', '.join(x)}, {_quantization(call)})",
     **{name: _quantized(name) for name in ("quantized_matmul", "gather_qmm")},
     "sorted_slice": _sorted_slice("sort", "partition"),

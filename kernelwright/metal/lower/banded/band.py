@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.family.reducer import REDUCERS
 from kernelwright.metal.kernel_ir.expression import ReduceExpr, Reducer, Store
 from kernelwright.metal.lower.emit.accumulator import identity, step
 from kernelwright.metal.lower.emit.layout import Block, Walk
@@ -13,15 +14,6 @@ from kernelwright.metal.lower.rowwise.passes import Loop, loops, per_lane
 from kernelwright.metal.schedule import Banded, Rowwise
 from kernelwright.metal.target.msl.precedence import Binding
 from kernelwright.metal.target.msl.spelling import MSL_TYPE
-
-REDUCERS = {
-    "sum": Reducer.SUM,
-    "max": Reducer.MAXIMUM,
-    "min": Reducer.MINIMUM,
-    "prod": Reducer.PRODUCT,
-    "all": Reducer.ALL,
-    "any": Reducer.ANY,
-}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ _JOINED = {
     Reducer.MINIMUM: "minimum",
 }
 """How the elements of a row's parts become one, before lanes reduce them."""
-_JOINING = frozenset({"sum", "mean", "prod", "max", "min"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,8 @@ def parts_of(graph: Graph, length: int) -> Parts | None:
 
     Reductions have to be such that elements of all parts can be joined first.
     """
-    if any(op_named(n.op).kind is Kind.REDUCTION and n.op not in _JOINING for n in graph.nodes):
+    ops = [op_named(node.op) for node in graph.nodes]
+    if any(op.kind is Kind.REDUCTION and not op.joined_by for op in ops):
         return None
     joined = [node for node in graph.nodes if node.op == "concatenate"]
     found = {p for node in joined if (p := _joined_parts(graph, node, length)) is not None}

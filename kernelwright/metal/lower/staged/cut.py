@@ -19,9 +19,8 @@ from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.metal.family.reducer import REDUCERS
 
-_SAME = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "all": "all", "any": "any"}
-"""How what the parts of a reduction left is reduced."""
 _FEW_INNER = 64
 """Elements of other reduced axes that are left to the combining stage, so as to read in order."""
 
@@ -114,7 +113,7 @@ def _reductions(graph: Graph) -> dict[ValueId, _Reduction]:
     for node in graph.nodes:
         if op_named(node.op).kind is not Kind.REDUCTION:
             continue
-        if node.op not in _SAME and node.op != "mean":
+        if node.op not in REDUCERS and node.op != "mean":
             raise UnsupportedError(f"{node.op} is not divided into parts yet.")
         found[node.outputs[0]] = _described(graph, node, found)
     return found
@@ -469,7 +468,7 @@ def _is_widened(copy: _Copy, value: ValueId) -> bool:
 def _joined(copy: _Copy, reduction: _Reduction, parts: Sequence[ValueId], count: int) -> ValueId:
     _, _, outer = reduction.parts(count)
     node, (part,) = reduction.node, parts
-    joined = copy.reduced("sum" if node.op == "mean" else _SAME[node.op], part, outer)
+    joined = copy.reduced("sum" if node.op == "mean" else node.op, part, outer)
     if node.op != "mean":
         return joined
     return copy.builder.apply("divide", joined, copy.number(_divisor(reduction), joined))

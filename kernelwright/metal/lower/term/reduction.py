@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.ops import Call, mean_divisor
+from kernelwright.ir.ops import Call, mean_divisor, op_named
+from kernelwright.metal.family.reducer import PLACES, REDUCERS
 from kernelwright.metal.family.top_k import is_written_out
 from kernelwright.metal.kernel_ir.expression import Expr, Reducer, computed
 from kernelwright.metal.kernel_ir.index import Axis, Index
@@ -19,20 +20,18 @@ from kernelwright.metal.lower.term.view import Coordinates
 if TYPE_CHECKING:
     from kernelwright.metal.lower.term.build import Builder
 
-_REDUCERS = {
-    "sum": (Reducer.SUM, "total"),
-    "prod": (Reducer.PRODUCT, "product"),
-    "max": (Reducer.MAXIMUM, "maximum"),
-    "min": (Reducer.MINIMUM, "minimum"),
-    "all": (Reducer.ALL, "every"),
-    "any": (Reducer.ANY, "some"),
-    "argmax": (Reducer.ARGMAX, "position"),
-    "argmin": (Reducer.ARGMIN, "position"),
+_NOUNS = {
+    Reducer.SUM: "total",
+    Reducer.PRODUCT: "product",
+    Reducer.MAXIMUM: "maximum",
+    Reducer.MINIMUM: "minimum",
+    Reducer.ALL: "every",
+    Reducer.ANY: "some",
+    Reducer.ARGMAX: "position",
+    Reducer.ARGMIN: "position",
 }
 FEW_STEPS = 16
 """Elements that a thread may read at once and join."""
-_COMBINING = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-"""Which binary op a reduction of few elements is made of."""
 
 
 def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
@@ -55,13 +54,15 @@ def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -
         )
         divisor = builder.terms.place(Index.of(mean_divisor(call)))
         return builder.apply(ScalarOp.DIVIDE, result, mean_name(body), total, divisor)
-    reducer, name = _REDUCERS[node.op]
+    reducer = (REDUCERS | PLACES)[node.op]
     body, axis = builder.visited(reducer, source, axes, places)
     if reducer is Reducer.SUM and (parts := sum_in_parts(builder, body, axis)) is not None:
         return parts
     if reducer is Reducer.MAXIMUM and is_magnitude(body):
         return _largest_magnitude(builder, body, axis)
-    return builder.reduce(builder.terms.reduced(reducer, body, axis, dtype=result, name=name))
+    return builder.reduce(
+        builder.terms.reduced(reducer, body, axis, dtype=result, name=_NOUNS[reducer])
+    )
 
 
 def _largest_magnitude(builder: "Builder", body: Expr, axis: Axis) -> Expr:
@@ -92,7 +93,7 @@ def _written_out(builder: "Builder", node: Node, call: Call, places: Coordinates
 def is_short(graph: Graph, node: Node) -> bool:
     """Say whether a reduction joins so few elements that one thread may read them all at once."""
     steps = graph.types[node.inputs[0]].size // max(graph.types[node.outputs[0]].size, 1)
-    return node.op in _COMBINING and steps <= FEW_STEPS
+    return bool(op_named(node.op).joined_by) and steps <= FEW_STEPS
 
 
 def _spelled_out(
@@ -110,7 +111,7 @@ def _spelled_out(
 
 
 def _combined(builder: "Builder", node: Node, call: Call, parts: Sequence[Expr]) -> Expr:
-    combined = folded(builder, _COMBINING[node.op], parts)
+    combined = folded(builder, op_named(node.op).joined_by, parts)
     if node.op == "mean":
         divisor = builder.number(mean_divisor(call), combined.dtype)
         return builder.apply(ScalarOp.DIVIDE, combined.dtype, "mean", combined, divisor)
