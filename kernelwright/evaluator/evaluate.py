@@ -8,7 +8,7 @@ from typing import Self
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
+from kernelwright.evaluator.evaluation import AT_SHAPE, Evaluation, Stage, Status
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.oracle.accuracy import same_bytes
@@ -160,6 +160,7 @@ class Evaluator:
         except Failure as failure:
             if failure.lost_worker and self._workers.is_over:
                 raise DeviceError("interrupted: its evaluator was closed.") from None
+            _name_the_shape(failure, task)
             verdict.fail(failure)
             verdict.case = self._remember(task, failure)
         if verdict.checked and not verdict.failure:
@@ -190,6 +191,19 @@ class Evaluator:
         if kept not in self.regressions:
             self.regressions.append(kept)
         return kept.id
+
+
+def _name_the_shape(failure: Failure, task: Task) -> None:
+    """Say at which shape a program strays, where that is not its task's own.
+
+    A wrong answer names its shape itself, and a hidden case none.
+    """
+    reference = failure.reference
+    if failure.mismatches or reference is None or reference.case.is_hidden:
+        return
+    if reference.case.graph.fingerprint != task.fingerprint:
+        shapes = ", ".join(reference.case.shapes)
+        failure.summary = f"{failure.summary.rstrip('.')}{AT_SHAPE}{shapes}."
 
 
 def _blames_its_process(verdict: Verdict) -> bool:

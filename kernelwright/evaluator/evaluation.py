@@ -67,8 +67,8 @@ class Stage(StrEnum):
 
 
 _CLAIMS = {
-    Stage.STATIC: "the text breaks no static rule: no includes, pragmas, inline assembly or "
-    "redefined names",
+    Stage.STATIC: "the text breaks no static rule: no includes but Metal's own, no inline "
+    "assembly, no words of the host, no loop that cannot end, no type or parameter redefined",
     Stage.COMPILE: "it compiles",
     Stage.SANITIZE: "no access out of bounds, no race, no divergent barrier, no uninitialised read",
     Stage.CORRECTNESS: "every element is within what rounding explains of a NumPy float64 oracle",
@@ -80,6 +80,10 @@ _CLAIMS = {
     Stage.HIDDEN: "right on shapes, seeds and distributions that the search never saw",
     Stage.CONFIRMATION: "confirmed in a fresh process with fresh seeds",
 }
+
+
+AT_SHAPE = ", for inputs "
+"""Before the shape of a case, where a summary names one that is not the task's own."""
 
 
 class StageResult(Record):
@@ -124,7 +128,8 @@ class Mismatch(Record):
     found: float | None = None
     index: tuple[int, ...] = ()
     inputs: tuple[InputValue, ...] = ()
-    """What inputs of the output's shape, or broadcast to it, hold at the same place."""
+    """What inputs of the output's shape, or broadcast to it, hold at the same place; of rows, what
+    stands where the output points or should point, and the first that is no finite number."""
 
 
 class Samples(Record):

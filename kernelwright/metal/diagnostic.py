@@ -10,7 +10,10 @@ from kernelwright.errors import KernelwrightError
 class Record(BaseModel):
     """A frozen value that validates where data enters and refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    # JSON has no NaN and no infinities: as strings they come back as they were.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings"
+    )
 
 
 class Severity(StrEnum):

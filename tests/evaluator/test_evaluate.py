@@ -1,5 +1,6 @@
 """The whole verdict on the simulator: stages, words, gates, quarantine."""
 
+import math
 import os
 import signal
 from pathlib import Path
@@ -7,12 +8,13 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from kernelwright.agents.roles.text.feedback import diagnosis
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.attacks.corpus import Edit, apply, bases, mutants, task_of
 from kernelwright.evaluator.attacks.device import MisbehavingDevice, Misdeed
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator, evaluate
-from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
+from kernelwright.evaluator.evaluation import AT_SHAPE, Evaluation, Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference, calibrate
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.task import Task
@@ -250,6 +252,37 @@ def test_a_generic_program_is_shown_wrong_at_the_smallest_shape(evaluator: Evalu
     )
     assert found.status is Status.WRONG
     assert found.mismatches[-1].shapes == ("f32[1,1]", "f32[1]", "f32[1]")
+
+
+def test_a_program_that_strays_at_another_shape_is_told_which(evaluator: Evaluator) -> None:
+    stray = edited("affine", ("uint c = i % width;", "uint c = i % (width == 33 ? 33 : 99);"))
+    found = evaluator.evaluate(task_of("affine"), stray)
+    assert found.status is Status.UNSAFE
+    before, at, shapes = found.summary.partition(AT_SHAPE)
+    assert str(found.reports[0]) in before
+    assert at
+    assert "33]" not in shapes
+    assert f"unsafe{at}{shapes.rstrip('.')}:" in diagnosis(found, stray)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("v > peak ||", "v >= peak ||"),
+        ("(metal::isnan(v) && !metal::isnan(peak))", "false"),
+    ],
+    ids=["ties", "NaN"],
+)
+def test_a_wrong_place_is_told_with_what_stands_there(
+    evaluator: Evaluator, edit: tuple[str, str]
+) -> None:
+    found = evaluator.evaluate(task_of("argmax"), edited("argmax", edit))
+    first = found.mismatches[0]
+    assert first.expected is not None
+    assert first.found is not None
+    told = {given.index[-1]: given.value for given in first.inputs}
+    right, wrong = told[int(first.expected)], told[int(first.found)]
+    assert right == wrong or math.isnan(right)
 
 
 def test_what_caught_one_program_is_put_to_the_next_search(evaluator: Evaluator) -> None:

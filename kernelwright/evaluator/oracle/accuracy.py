@@ -234,6 +234,6 @@ def _words(
     if error[worst] == 0:
         return "has zeros of the other sign than those that it is made of", error == 0
     limit = (
-        f"rounding explains {allowed[worst]:.2g}" if allowed[worst] else "nothing is rounded twice"
+        f"rounding explains {allowed[worst]:.2g}" if allowed[worst] else "rounding explains nothing"
     )
-    return f"is off by {error[worst]:.2g} where {limit}", np.ones(places.shape, bool)
+    return f"is off by {error[worst]:.2g} at worst, where {limit}", np.ones(places.shape, bool)

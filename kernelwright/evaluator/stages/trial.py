@@ -415,16 +415,49 @@ def _mismatch(
         expected=values[0],
         found=values[1],
         index=index,
-        inputs=() if reference.case.is_hidden else tuple(_values_at(index, found, reference)),
+        inputs=()
+        if reference.case.is_hidden
+        else tuple(_values_at(index, found, expected, reference)),
     )
 
 
-def _values_at(index: tuple[int, ...], output: Array, reference: Reference) -> Iterator[InputValue]:
-    """Yield what each input that may be broadcast to an output holds at an index of it."""
+def _values_at(
+    index: tuple[int, ...], found: Array, expected: Array, reference: Reference
+) -> Iterator[InputValue]:
+    """Yield what inputs hold where an output is wrong, and what of its row may be the cause."""
     for number, array in enumerate(reference.inputs):
-        own = index[len(index) - array.ndim :]
-        axes = zip(array.shape, output.shape[output.ndim - array.ndim :], strict=False)
-        is_alike = array.ndim <= len(index) and all(size in (1, whole) for size, whole in axes)
-        if array.size > 1 and is_alike and array.dtype.kind != "c":
-            place = tuple(0 if n == 1 else i for n, i in zip(array.shape, own, strict=True))
-            yield InputValue(input=number, index=place, value=float(array[place]))
+        if array.size > 1 and array.dtype.kind != "c":
+            places = dict.fromkeys(
+                (*_same_place(index, found, array), *_in_its_row(index, found, expected, array))
+            )
+            for place in places:
+                yield InputValue(input=number, index=place, value=float(array[place]))
+
+
+def _same_place(index: tuple[int, ...], output: Array, array: Array) -> Iterator[tuple[int, ...]]:
+    """Yield an index of an input that may be broadcast to an output."""
+    own = index[len(index) - array.ndim :]
+    axes = zip(array.shape, output.shape[output.ndim - array.ndim :], strict=False)
+    if array.ndim <= len(index) and all(size in (1, whole) for size, whole in axes):
+        yield tuple(0 if n == 1 else i for n, i in zip(array.shape, own, strict=True))
+
+
+def _in_its_row(
+    index: tuple[int, ...], output: Array, expected: Array, array: Array
+) -> Iterator[tuple[int, ...]]:
+    """Yield the places of a row that an output names or should name, and one that is no number.
+
+    An order or a place among equals is wrong by what stands at both.
+    """
+    lead = array.shape[:-1]
+    if lead != output.shape[: len(lead)] or len(lead) > len(index):
+        return
+    row = index[: len(lead)]
+    if output.dtype.kind in "iu":
+        for place in (int(expected[index]), int(output[index])):
+            if 0 <= place < array.shape[-1]:
+                yield (*row, place)
+    is_number = bool(np.isfinite(expected[index]) and np.isfinite(output[index]))
+    if array.dtype.kind not in "biu" and (output.dtype.kind in "iu" or not is_number):
+        special = np.flatnonzero(~np.isfinite(array[row].astype(np.float32)))
+        yield from ((*row, int(place)) for place in special[:1])

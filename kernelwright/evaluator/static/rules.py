@@ -236,7 +236,9 @@ def _vocabulary(text: Text) -> Iterator[Diagnostic]:
         if word in words.FORBIDDEN_WORDS:
             brings = words.FORBIDDEN_WORDS[word]
             yield text.diagnose(
-                token, "word", f"{word!r} would bring in {brings}; remove it or rename it."
+                token,
+                "word",
+                f"{word!r} brings in {brings}; remove it, or rename what you call so.",
             )
         elif words.is_internal(word) and not _is_for_kernels(brackets, place):
             yield text.diagnose(

@@ -62,7 +62,7 @@ BUILTINS = _words(
     "simdgroup_load simdgroup_multiply simdgroup_multiply_accumulate simdgroup_store sin sincos "
     "sinh sinpi smoothstep sqrt step subsat tan tanh tanpi threadgroup_barrier trunc"
 )
-"""Metal has no erf, erfinv, expm1 or log1p: a candidate may bring its own."""
+"""Metal has no erf, erfinv or expm1: a candidate may bring its own. `log1p` is MLX's."""
 RESERVED = TYPES | KEYWORDS | ATTRIBUTES | BUILTINS | {"INFINITY", "NAN", "M_PI_F", "HUGE_VALF"}
 
 _HOST_WORDS = _words(

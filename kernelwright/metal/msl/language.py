@@ -42,6 +42,11 @@ def language_of(macos: int) -> LanguageVersion:
     return _MACOS[max(known)]
 
 
+def macos_of(language: LanguageVersion) -> int:
+    """Return the first macOS on which MLX compiles custom kernels at a version."""
+    return min(macos for macos, version in _MACOS.items() if version >= language)
+
+
 def version_number(language: LanguageVersion) -> int:
     """Return `__METAL_VERSION__`: 320 for 3.2."""
     major, minor = language.split(".")

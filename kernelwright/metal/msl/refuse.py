@@ -4,16 +4,18 @@ Wordings come from what Apple's compiler said about real kernels, in public bug 
 compiler logs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import cast, get_args
 
 from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.msl.attribute import read_attributes
+from kernelwright.metal.msl.declaration import analyze
 from kernelwright.metal.msl.entry import is_kernel
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, newer_features
 from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten
 from kernelwright.metal.msl.structure import Function, Structure, Variable
-from kernelwright.metal.msl.token import TokenKind
+from kernelwright.metal.msl.token import TokenKind, tokenize
 from kernelwright.metal.msl.types import is_builtin_type
 from kernelwright.metal.msl.validate import invalid_signatures
 
@@ -56,6 +58,18 @@ def refuse(rewritten: Rewritten, language: LanguageVersion = DEFAULT) -> tuple[D
         *invalid_signatures(structure, rewritten.kernels),
     )
     return tuple(sorted(found, key=lambda d: (d.line, d.column)))
+
+
+def least_language(texts: Iterable[tuple[str, str]]) -> LanguageVersion:
+    """Return the first version that has all that the headers and bodies of kernels use."""
+    read = []
+    for header, source in texts:
+        tokens = tokenize(f"{header}\nkernel void body() {{\n{source}\n}}")
+        read.append((tokens, analyze(tokens)))
+    for language in get_args(LanguageVersion):
+        if not any(any(newer_features(*text, language)) for text in read):
+            break
+    return cast("LanguageVersion", language)
 
 
 def _at(structure: Structure, index: int, message: str) -> Diagnostic:

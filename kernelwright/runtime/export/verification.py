@@ -3,6 +3,8 @@
 from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
 from kernelwright.evaluator.gain import gain_of
 from kernelwright.ir.graph.nest import Given, leaves, missing
+from kernelwright.metal.msl.language import macos_of
+from kernelwright.metal.msl.refuse import least_language
 from kernelwright.printable import printable
 from kernelwright.runtime.export.reference_code import as_returned
 from kernelwright.runtime.export.selection import Selection
@@ -109,11 +111,14 @@ def _accuracy(evaluation: Evaluation) -> str:
 
 def _environment(detail: CandidateDetail, evaluation: Evaluation) -> str:
     device = evaluation.device
+    language = least_language((k.header, k.source) for k in detail.program.kernels)
     when = detail.evaluations[0].created_at
     return (
         "## On what\n\n"
         f"- device: {device.name} ({device.chip})\n"
         f"- runtime: {device.runtime}\n"
+        f"- its text needs Metal {language}, which MLX compiles on macOS {macos_of(language)} and "
+        "later\n"
         f"- evaluator version {evaluation.evaluator_version}, {when:%Y-%m-%d %H:%M} UTC\n"
     )
 

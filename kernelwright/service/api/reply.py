@@ -11,13 +11,17 @@ from kernelwright.service.api.record import Problem
 from kernelwright.service.api.secret import Redactor
 
 
+def written(content: object) -> str:
+    """Write what JSON can hold; NaN and infinities are null in it."""
+    return to_json(content, inf_nan_mode="null").decode()
+
+
 def reply_class(redactor: Redactor) -> type[JSONResponse]:
     """Return a kind of reply whose JSON holds no secret; what is no number is null in it."""
 
     class Reply(JSONResponse):
         def render(self, content: Any) -> bytes:  # noqa: ANN401
-            text = to_json(content, inf_nan_mode="null").decode()
-            return redactor.in_json(text).encode()
+            return redactor.in_json(written(content)).encode()
 
     return Reply
 

@@ -14,6 +14,7 @@ from kernelwright.errors import BlockedError, StoreError
 from kernelwright.service.api.campaigns import runs_of
 from kernelwright.service.api.cursor import cursor_of, line_of
 from kernelwright.service.api.recent import known_state
+from kernelwright.service.api.reply import written
 from kernelwright.store import KernelStore, LoggedEvent
 
 LOOK_S = 0.5
@@ -70,7 +71,7 @@ class EventStream:
                 return
             for line in look.lines:
                 yield self._line(line)
-            state = self._redact(look.state.model_dump_json())
+            state = self._redact(_in_one_line(look.state.model_dump(mode="json")))
             if state != told or look.lines:
                 told, quiet_s = state, 0.0
                 yield f"event: state\ndata: {state}\n\n"
@@ -99,12 +100,17 @@ class EventStream:
 
     def _problem(self, error: StoreError) -> str:
         """Write why nothing comes."""
-        data = self._redact(json.dumps({"error": " ".join(str(error).split())}))
+        data = self._redact(_in_one_line({"error": " ".join(str(error).split())}))
         return f"event: problem\ndata: {data}\n\n"
 
     def _line(self, line: LoggedEvent) -> str:
         """Write an event, with a cursor behind it; JSON has no line breaks of its own."""
         self._last[line.campaign_id] = line.id
-        told = {"cursor": cursor_of(self._last), "event": json.loads(line.model_dump_json())}
-        data = self._redact(json.dumps(told))
+        told = {"cursor": cursor_of(self._last), "event": line.model_dump(mode="json")}
+        data = self._redact(_in_one_line(told))
         return f"id: {cursor_of(self._last)}\nevent: line\ndata: {data}\n\n"
+
+
+def _in_one_line(content: object) -> str:
+    """Write as JSON of ASCII: some readers end a line of a stream at other characters, too."""
+    return json.dumps(json.loads(written(content)))

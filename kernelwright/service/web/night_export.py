@@ -1,16 +1,15 @@
 """Gathers what one file shows of a campaign: the answers that the live page would get."""
 
 import base64
-import json
 from collections.abc import Iterator, Sequence
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
 
 from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.metal.diagnostic import Record
 from kernelwright.service.api import campaigns, plans, tasks
 from kernelwright.service.api.record import TaskTable
+from kernelwright.service.api.reply import written
 from kernelwright.service.api.secret import Redactor, known_secrets
 from kernelwright.service.web.bundle import single_file
 from kernelwright.store import KernelStore
@@ -32,7 +31,7 @@ def exported_page(store: KernelStore, prefix: str) -> str:
     answers = dict(_answers(store, prefix))
     home = f"#/campaign/{_id(store, prefix)}"
     redactor = Redactor((*known_secrets(), *secrets_of(store.url)))
-    told = to_json({"home": home, "answers": answers}, inf_nan_mode="null").decode()
+    told = written({"home": home, "answers": answers})
     return single_file(redactor.in_json(told))
 
 
@@ -109,5 +108,4 @@ def _candidate_answers(store: KernelStore, id_: str) -> Iterator[tuple[str, obje
 
 def _plain(found: Record | Sequence[Record] | None) -> object:
     """Return a record as the API's JSON tells it."""
-    text = _ADAPTER.dump_json(found)
-    return json.loads(text)
+    return _ADAPTER.dump_python(found, mode="json")

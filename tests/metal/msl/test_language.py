@@ -6,8 +6,8 @@ import pytest
 from kernelwright.errors import InputError
 from kernelwright.metal.device import simulator
 from kernelwright.metal.diagnostic import CompileError
-from kernelwright.metal.msl.language import LanguageVersion, language_of
-from kernelwright.metal.msl.refuse import refuse
+from kernelwright.metal.msl.language import LanguageVersion, language_of, macos_of
+from kernelwright.metal.msl.refuse import least_language, refuse
 from kernelwright.metal.msl.rewrite import rewrite
 
 LAMBDA = "void f() { auto g = [](float x) { return x; }; }"
@@ -56,3 +56,18 @@ def test_a_lambda_is_refused_before_metal_4() -> None:
 def test_an_older_macos_is_refused() -> None:
     with pytest.raises(InputError, match="macOS 14 and later"):
         language_of(13)
+
+
+@pytest.mark.parametrize(
+    ("body", "language", "macos"),
+    [
+        ("y[0] = x[0];", "3.1", 14),
+        ("auto g = [](float x) { return x; }; y[0] = g(x[0]);", "4.0", 26),
+        ("metal::atomic_thread_fence(metal::mem_flags::mem_device);", "3.2", 15),
+    ],
+)
+def test_a_kernel_needs_the_least_version_that_has_all_it_uses(
+    body: str, language: LanguageVersion, macos: int
+) -> None:
+    assert least_language([("", "y[1] = x[1];"), ("", body)]) == language
+    assert macos_of(language) == macos

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Speedup, Status
+from kernelwright.evaluator.evaluation import AT_SHAPE, Evaluation, Mismatch, Speedup, Status
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.diagnostic import SanitizerReport
 from kernelwright.metal.kernel import Program
@@ -30,7 +30,9 @@ def diagnosis(evaluation: Evaluation, program: Program) -> str:
         return _UNPROVEN
     # The summary of a sanitizer's verdict is its first report, which follows in full.
     is_told = any(str(report) in evaluation.summary for report in evaluation.reports)
-    lines = [f"{evaluation.status.value}:" + ("" if is_told else f" {evaluation.summary}")]
+    _, at, shapes = evaluation.summary.partition(AT_SHAPE)
+    told = f"{at}{shapes.rstrip('.')}:" if is_told else f": {evaluation.summary}"
+    lines = [f"{evaluation.status.value}{told}"]
     # What is wrong with a launch has no line, and the summary has it.
     placed = [
         d for d in evaluation.diagnostics if d.line > 0 or d.message not in evaluation.summary

@@ -15,6 +15,8 @@ _OPS = {
     "totals": {"softmax", "logsumexp", "log_softmax", "logcumsumexp"},
     "poles": {"log", "log1p", "sqrt", "rsqrt", "power", "divide", "reciprocal"},
     "sums": {"sum", "mean", "var", "cumsum", "logcumsumexp", "prod"},
+    "variances": {"var"},
+    "halves": {"round"},
     "steps": {"round", "floor", "ceil", "remainder", "floor_divide", "sign"},
     "indices": {"gather", "take", "scatter", "scatter_add", "take_along_axis"},
     "choices": {"where", "select", "equal", "less", "greater", "logical_and"},
@@ -23,8 +25,10 @@ _ADDED_UP = {"sum", "mean", "cumsum"}
 _SENTENCES = {
     "extremes": """Maxima and minima: a NaN anywhere gives NaN; rows of infinities alone and of
         equal values occur; start from an infinity, or from the first element.""",
-    "places": """argmax, argmin: among equal values the first place wins; the place is exact.""",
-    "orders": """Orders: ties occur, NaN comes last, zeros of both signs keep their sign.""",
+    "places": """argmax, argmin: the place is exact; among equal values the first one wins, and the
+        first NaN wins over every number.""",
+    "orders": """Orders: ties occur, and argsort names the earlier place first; NaN comes last, and
+        zeros of both signs keep their sign.""",
     "exponentials": """Exponentials: arguments of some hundreds and infinities occur; what is too
         large becomes an infinity, and what is too small 0.""",
     "totals": """Sums of exponentials: arguments of some hundreds and infinities occur; subtract a
@@ -32,9 +36,10 @@ _SENTENCES = {
         -inf where the row is not.""",
     "poles": """Zeros, negative and denormal arguments occur: infinities and NaN are kept as IEEE
         has them.""",
-    "sums": """Sums: values far from zero with small differences occur; accumulate in float, and
-        take a variance from differences to the mean.""",
-    "steps": """Steps: halves round to even; whole numbers and both zeros are hit exactly.""",
+    "sums": """Sums: values far from zero with small differences occur; accumulate in float.""",
+    "variances": """Variances: take them from differences to the mean, not from squares' mean.""",
+    "halves": """round: halves go to the even neighbour.""",
+    "steps": """Steps: whole numbers and both zeros are hit exactly.""",
     "indices": """Indices are within their axis, repeat, and come in any order.""",
     "choices": """Choices: what is not chosen may be NaN or infinite, and must not show.""",
     "integers": """Integers cover their whole range and wrap as MLX's do.""",
@@ -52,9 +57,11 @@ def judged_sentences(graph: Graph) -> tuple[str, ...]:
 def _subjects(graph: Graph) -> Iterator[str]:
     ops = {node.op for node in graph.nodes}
     found = [subject for subject, names in _OPS.items() if ops & names]
+    if {"mean", "square"} <= ops:
+        found.append("variances")
     if "exp" in ops and ops & _ADDED_UP:
         found = list(dict.fromkeys("totals" if s == "exponentials" else s for s in found))
-    yield from found
+    yield from dict.fromkeys(found)
     if any(not t.dtype.is_float and t.dtype is not Dtype.BOOL for t in graph.input_types):
         yield "integers"
     if any(t.dtype.is_float for t in graph.input_types):

@@ -223,7 +223,7 @@ class Toolbox:
 
     @property
     def _left(self) -> str:
-        return f"({self.caps.evaluations - self.evaluations} evaluations left)"
+        return f"({counted(self.caps.evaluations - self.evaluations, 'evaluation')} left)"
 
     def _above_floor(self, evaluation: Evaluation) -> str:
         """Say how far a right program is from the least time that its task can take."""
