@@ -15,12 +15,14 @@ from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.coder import CoderOptions, ModelCoder
 from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.coder_prompt import standing
 from kernelwright.agents.session import AsyncBridge, MemoryLedger, RecordedCall
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.transcript import Ending, transcripts
 from kernelwright.agents.session.transcript_text import transcript_lines
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator import Status
+from kernelwright.metal.kernel import Tunable
 from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
 from tests.agents.loopback.partner import Partner
@@ -150,6 +152,20 @@ def test_a_verdict_says_that_the_program_leads(judge: Shared, when: str) -> None
     told, rival = verdict(judge, TELLS[when], own_us=30.0)
     assert "It is the best program so far." in told
     assert rival not in told
+
+
+def test_a_verdict_says_that_the_same_program_leads_with_other_tunables() -> None:
+    own = correct()
+    tunable = Tunable(name="GROUP", choices=(32, 64), value=64)
+    program = own.proposal.program.model_copy(update={"tunables": (tunable,)})
+    first, second = (
+        Attempt(
+            proposal=own.proposal.model_copy(update={"program": program.tuned({"GROUP": group})}),
+            evaluation=own.evaluation.model_copy(update={"predicted_us": predicted_us}),
+        )
+        for group, predicted_us in ((64, 60.0), (32, 40.0))
+    )
+    assert standing(first, (first, second)) == "The best program is this one with GROUP = 32."
 
 
 def test_what_a_conversation_cost_is_what_is_known_and_what_it_is_at_most(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kernelwright.agents.message import COLD_CACHE_S, Prompt
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.lesson import Lesson
+from kernelwright.agents.roles.reply.dedup import signature
 from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.roles.text.example import example_dtype, example_text, examples_for
 from kernelwright.agents.roles.text.feedback import outcome, speed_of
@@ -195,6 +196,10 @@ def standing(attempt: Attempt, history: Sequence[Attempt]) -> str:
         return ""
     if attempt.proposal.program.id == best.proposal.program.id:
         return "It is the best program so far."
+    own, leader = attempt.proposal.program, best.proposal.program
+    if leader.tunables and signature(own) == signature(leader):
+        values = ", ".join(f"{t.name} = {t.value}" for t in leader.tunables)
+        return f"The best program is this one with {values}."
     own_us, best_us = (a.evaluation.taken_us for a in (attempt, best))
     if own_us is None or best_us is None or own_us < best_us:
         return "It is not the best program."
