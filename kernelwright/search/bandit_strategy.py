@@ -9,7 +9,7 @@ from dataclasses import replace
 from kernelwright.agents.message import Spent
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.providers.fault import AskedToWaitError, OutageError
 from kernelwright.agents.roles.reply.dedup import signature
 from kernelwright.agents.roles.text.coder_prompt import Start, is_at_floor
 from kernelwright.errors import BudgetError
@@ -52,6 +52,8 @@ _SHARES = 3
 """Parts into which a task's candidates go: one step may not take them all."""
 _FIRST_SILENCE_S = 30.0
 _MOST_OUTAGES = 5
+_LONGEST_SILENCE_S = 600.0
+"""For so long a task that has nothing else to try waits for a server that asks to wait."""
 
 
 class BanditStrategy:
@@ -86,6 +88,9 @@ class BanditStrategy:
         self._pool = ThreadPoolExecutor(spec.calls_at_once, thread_name_prefix="think")
         self._outages = 0
         self._silent_until_s = 0.0
+        self._waits_since_s: float | None = None
+        """When a server asked to wait, and none has replied since."""
+        self._asked_to_wait = ""
 
     def close(self) -> None:
         """Wait for nobody: what is being thought of is dropped."""
@@ -211,7 +216,7 @@ class BanditStrategy:
         assert play.move is not None
         try:
             batch = self._fresh(thinking.result(), search)
-            self._outages = 0
+            self._outages, self._waits_since_s = 0, None
         except BudgetError as e:
             play.cap = str(e).rstrip(".")
             play.over = f"{play.cap} (next would have been: {play.move.step.value})"
@@ -258,7 +263,17 @@ class BanditStrategy:
         self._learner.credited(search.task, charged)
 
     def _note_outage(self, play: Play, error: OutageError) -> None:
-        """Leave the models alone for a while, longer each time; for good after a few."""
+        """Leave the models alone for a while, longer each time; for good after a few.
+
+        Where a server says for how long, it is for so long.
+        """
+        if isinstance(error, AskedToWaitError):
+            now_s = self._clock()
+            if self._waits_since_s is None:
+                self._waits_since_s = now_s
+            self._silent_until_s = now_s + error.wait_s
+            self._asked_to_wait = str(error).rstrip(".")
+            return
         self._outages += 1
         self._silent_until_s = self._clock() + _FIRST_SILENCE_S * 2 ** (self._outages - 1)
         if self._outages >= _MOST_OUTAGES:
@@ -384,6 +399,9 @@ class BanditStrategy:
             reason = "; ".join(filter(None, (play.over, play.fault)))
             return Done(reason, cap=play.cap, is_capped=bool(play.cap))
         if self._clock() < self._silent_until_s:
+            since_s = self._waits_since_s
+            if since_s is not None and self._silent_until_s - since_s > _LONGEST_SILENCE_S:
+                return Done("; ".join(filter(None, (self._asked_to_wait, play.fault))))
             play.dry = {move for move in play.dry if move.step not in _ASKS_MODEL}
             return Wait()
         if self._is_at_floor(search):

@@ -11,7 +11,7 @@ import pytest
 from kernelwright.agents.message import Spent
 from kernelwright.agents.offline import OfflineCoder
 from kernelwright.agents.protocols import Attempt, Plan, Proposal
-from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.providers.fault import AskedToWaitError, OutageError
 from kernelwright.agents.roles.coder import Conclusion
 from kernelwright.agents.roles.text.coder_prompt import NEW_IDEA, Start
 from kernelwright.errors import BudgetError, ModelError, UnsupportedError
@@ -212,6 +212,25 @@ def test_models_are_left_alone_after_an_outage_and_given_up_after_five(
     assert "stayed busy" in answer.reason
     assert coder.count == 5
     assert clock.now_s > 30 + 60 + 120 + 240
+
+
+@pytest.mark.parametrize(("wait_s", "asked"), [(99_999.0, 1), (200.0, 3)])
+def test_a_server_that_asks_to_wait_is_waited_for_up_to_ten_minutes(
+    wagers: Open, clock: Clock, wait_s: float, asked: int
+) -> None:
+    coder = Asked(AskedToWaitError("openai:x", wait_s, "slow down"))
+    bandit, search = wagers(coder), TaskSearch(TASK, "affine")
+    answer: Batch | Done | Wait = Wait()
+    for _ in range(5_000):
+        answer = judged(bandit, search)
+        if isinstance(answer, Done):
+            break
+        clock.now_s += 1.0
+        time.sleep(0.0005)
+    assert isinstance(answer, Done)
+    assert answer.reason.startswith("openai:x asks to wait ")
+    assert search.history, "tuning went on"
+    assert coder.count == asked
 
 
 def test_a_spent_budget_ends_the_task_with_what_was_next(wagers: Open) -> None:

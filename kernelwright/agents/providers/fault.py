@@ -1,8 +1,10 @@
 """What can go wrong with one request, in one vocabulary for every provider."""
 
+import math
 import re
 from enum import StrEnum
 
+from kernelwright.agents.cap_text import in_time
 from kernelwright.agents.message import Usage
 from kernelwright.errors import ModelError
 
@@ -17,6 +19,22 @@ class OutageError(ModelError):
 
 class QuotaError(OutageError):
     """The account has no money or quota left; only its owner can mend that."""
+
+
+class AskedToWaitError(OutageError):
+    """The server wants no request for longer than anybody waits here for a reply."""
+
+    def __init__(self, model: str, wait_s: float, said: str) -> None:
+        super().__init__(
+            f"{model} asks to wait {_roughly(wait_s)} ({said}); it is left alone until then."
+        )
+        self.model = model
+        self.wait_s = wait_s
+        self.said = said
+
+    def with_left(self, wait_s: float) -> "AskedToWaitError":
+        """Return what is to be said when only `wait_s` of the wait are left."""
+        return AskedToWaitError(self.model, wait_s, self.said)
 
 
 class UnusableModelError(ModelError):
@@ -208,11 +226,25 @@ def said_with(status: int, words: str) -> str:
 
 def retry_sentence(model: str, fault: Fault) -> str:
     """Say in one sentence why a request is repeated after a wait."""
+    if fault.retry_after_s:
+        wait = _roughly(fault.retry_after_s)
+        return f"{model} asks to wait {wait} ({_gist(fault)}); trying again then."
     what = {
         FaultKind.UNREACHABLE: "cannot be reached yet",
         FaultKind.BUSY: "is busy, or asks to wait",
     }.get(fault.kind, "failed")
     return f"{model} {what} ({_gist(fault)}); trying again."
+
+
+def _roughly(seconds: float) -> str:
+    """Write a wait in the unit that people would use for it, rounded up."""
+    unit_s = 3600 if seconds >= 36_000 else 60 if seconds >= 120 else 1
+    return in_time(math.ceil(seconds / unit_s) * unit_s)
+
+
+def wait_error(model: str, fault: Fault, wait_s: float) -> AskedToWaitError:
+    """Return what is said where a server asks for a wait that nobody stands by for."""
+    return AskedToWaitError(model, wait_s, _gist(fault))
 
 
 def _gist(fault: Fault) -> str:

@@ -23,6 +23,7 @@ from kernelwright.agents.message import (
 )
 from kernelwright.agents.providers.fault import (
     ANOTHER,
+    AskedToWaitError,
     OutageError,
     QuotaError,
     ReplyError,
@@ -162,7 +163,8 @@ class Conversations:
         """Return what the first exchange gives that gives anything; `model` is asked before all.
 
         A cheaper model may still fit caps that a dear one's call could exceed. Who `gave_up` comes
-        last, and whoever gives no usable reply is put there. Who rests is asked where all do.
+        last, and whoever gives no usable reply is put there. Who rests is asked where all do,
+        unless its server asked for the wait.
         """
 
         def place(exchange: Exchange) -> tuple[bool, bool]:
@@ -173,9 +175,15 @@ class Conversations:
             awake = [e for e in exchanges if not self._rests(e)]
             failures: list[ModelError | BudgetError] = []
             for exchange in exchanges:
-                if awake and exchange not in awake:
-                    failures.append(self._resting[exchange.name].reason)
-                    continue
+                rest = self._resting.get(exchange.name)
+                if rest is not None and exchange not in awake:
+                    if isinstance(rest.reason, AskedToWaitError):
+                        left_s = rest.until_s - self._clock()
+                        failures.append(rest.reason.with_left(left_s))
+                        continue
+                    if awake:
+                        failures.append(rest.reason)
+                        continue
                 try:
                     return await ask(exchange, "; ".join(map(_reason, failures)))
                 except (ModelError, BudgetError) as e:
@@ -189,7 +197,9 @@ class Conversations:
 
     def _leave_alone(self, exchange: Exchange, error: ModelError) -> None:
         rest_s = _REST_S
-        if isinstance(error, OutageError) and not isinstance(error, QuotaError):
+        if isinstance(error, AskedToWaitError):
+            rest_s = error.wait_s
+        elif isinstance(error, OutageError) and not isinstance(error, QuotaError):
             rest_s = min(_FIRST_REST_S * 2.0 ** self._outages[exchange.name], _REST_S)
             self._outages[exchange.name] += 1
         self._resting[exchange.name] = _Rest(error, self._clock() + rest_s)
@@ -265,8 +275,11 @@ def _reason(failure: ModelError | BudgetError) -> str:
     return str(failure).rstrip(".").removesuffix(ANOTHER)
 
 
-def _permanence(failure: ModelError | BudgetError) -> int:
-    return 0 if isinstance(failure, OutageError) else 1 if isinstance(failure, BudgetError) else 2
+def _permanence(failure: ModelError | BudgetError) -> tuple[int, float]:
+    """Order failures by how soon they may be over."""
+    if isinstance(failure, OutageError):
+        return 0, failure.wait_s if isinstance(failure, AskedToWaitError) else 0.0
+    return (1 if isinstance(failure, BudgetError) else 2), 0.0
 
 
 def _check_refusal(exchange: Exchange, reply: Reply) -> None:

@@ -36,6 +36,7 @@ from kernelwright.agents.providers.fault import (
     UnusableModelError,
     retry_sentence,
     sentence,
+    wait_error,
 )
 from kernelwright.agents.providers.price import FREE, Price
 from kernelwright.agents.session.async_bridge import Remark, silently
@@ -71,6 +72,8 @@ class Patience(Record):
     attempts: int = 6
     first_wait_s: float = 1.0
     longest_wait_s: float = 60.0
+    longest_asked_s: float = 60.0
+    """Where a server asks for more, nobody stands by: the model is left alone until then."""
 
 
 USUAL_PATIENCE = Patience()
@@ -185,6 +188,8 @@ class LiveExchange:
         try:
             return await self._retried(call, asked)
         except Fault as fault:
+            if (asked_s := self._asked_s(fault)) is not None:
+                raise wait_error(self.name, fault, asked_s) from None
             # Not chained: what a server said may be long, and its sentence holds the gist.
             raise _error_of(fault)(sentence(self.name, fault)) from None
 
@@ -213,12 +218,19 @@ class LiveExchange:
         taken: TimedReply = await retrying(self._conceding, call, asked)
         return taken
 
+    def _asked_s(self, fault: Fault) -> float | None:
+        """Return the wait that the server asks for where it is longer than is waited here."""
+        asked_s = fault.retry_after_s if fault.is_retryable else None
+        return asked_s if asked_s is not None and asked_s > self.patience.longest_asked_s else None
+
     def _is_tried_enough(self, seen: Counter[FaultKind], state: tenacity.RetryCallState) -> bool:
         """Count the fault of an attempt among those `seen`; say whether it was the last one."""
         if (fault := _fault_in(state)) is not None:
             seen[fault.kind] += 1
             is_away = fault.kind is FaultKind.UNREACHABLE
             self._was_heard |= not is_away
+            if self._asked_s(fault) is not None:
+                return True
             if is_away and not self._was_heard and seen[fault.kind] >= _MOST_UNHEARD:
                 return True
             if seen[fault.kind] >= _MOST_OF_A_KIND.get(fault.kind, self.patience.attempts):

@@ -350,6 +350,23 @@ def test_a_model_that_is_away_is_left_alone_for_longer_each_time(provider: str) 
                 assert len(broken.requests) == asked * attempts
 
 
+def test_a_server_that_asks_for_a_long_wait_is_left_alone_for_so_long(provider: str) -> None:
+    now_s = 0.0
+    busy = Misbehaviour("busy", retry_after="99999")
+    with LoopbackServer(Sequence(busy, Said(VERSE))) as server:
+        model = Partner(server, provider).open()
+        model._clock = lambda: now_s
+        with AsyncBridge(model) as board:
+            with pytest.raises(ModelError, match="asks to wait 28 h "):
+                board.ask(prompt("One."), Verse, PURPOSE)
+            now_s = 99_000.0
+            with pytest.raises(ModelError, match="asks to wait 17 min "):
+                board.ask(prompt("One."), Verse, PURPOSE)
+            assert len(server.requests) == 1
+            now_s = 100_000.0
+            assert board.ask(prompt("One."), Verse, PURPOSE).record.times == 3
+
+
 def test_a_model_without_quota_is_asked_where_no_other_can_be(provider: str) -> None:
     refused = Refused(429, "insufficient_quota")
     with (
