@@ -99,7 +99,12 @@ class Program(Record):
                     raise ValueError(f"kernel {kernel.name} reads {name!r} before it is made")
             for name in kernel.outputs:
                 if name not in known or name in made:
-                    raise ValueError(f"kernel {kernel.name} cannot write {name!r}")
+                    free = sorted(known.keys() - made)
+                    raise ValueError(
+                        f"kernel {kernel.name} cannot write {name!r}, which is "
+                        f"{'made already' if name in made else 'no array of the program'}; "
+                        f"expected {' or '.join(free) or 'an array that nothing has made'}"
+                    )
                 made.add(name)
         if missing := [t.name for t in self.outputs if t.name not in made]:
             raise ValueError(f"no kernel writes {', '.join(missing)}")

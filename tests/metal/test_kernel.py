@@ -79,7 +79,7 @@ def test_one_symbol_means_one_size() -> None:
         ({"inputs": ()}, "reads 'x' before it is made"),
         (
             {"outputs": (Tensor(name="z", dtype=Dtype.FLOAT32, shape=(1,)),)},
-            "cannot write 'y'",
+            "cannot write 'y', which is no array of the program; expected z",
         ),
         (
             {"outputs": (Tensor(name="y", dtype=Dtype.FLOAT32, shape=("depth",)),)},

@@ -116,7 +116,8 @@ def _report(report: SanitizerReport, program: Program) -> str:
     if report.thread is not None and str(report.thread) not in report.message:
         parts.append(f"by thread {report.thread}")
     if report.other_thread is not None and str(report.other_thread) not in report.message:
-        parts.append(f"against thread {report.other_thread} at line {report.other_line}")
+        at = f" at line {report.other_line}" if report.other_line else ""
+        parts.append(f"against thread {report.other_thread}{at}")
     if report.count > 1:
         parts.append(f"{report.count} times")
     line = _line(program, report.file, report.line)
