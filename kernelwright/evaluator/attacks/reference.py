@@ -81,6 +81,11 @@ def gather(x: mx.array, rows: mx.array) -> mx.array:
     return mx.take(x, rows, axis=0)
 
 
+def experts(x: mx.array, weights: mx.array, chosen: mx.array) -> mx.array:
+    """Multiply a token with the matrices that are chosen for it."""
+    return mx.gather_mm(x, weights, rhs_indices=chosen)
+
+
 def mean(x: mx.array) -> mx.array:
     """Mean of each row."""
     return mx.mean(x, axis=-1, keepdims=True)
@@ -198,6 +203,7 @@ FUNCTIONS: dict[str, Function] = {
         add_rms_norm,
         swiglu,
         cross_entropy,
+        experts,
         argmax,
         gather,
         mean,
