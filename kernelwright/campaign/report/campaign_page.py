@@ -1,22 +1,33 @@
 """The morning's report as one self-contained file, for people and for their tools."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from kernelwright.campaign.report.campaign_report import CampaignReport
+from kernelwright.campaign.report.foreign_text import as_code, in_html, in_markdown
 from kernelwright.campaign.report.gain_bars import gain_bars
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far, is_against_mlx
 from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.plural import counted
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("kernelwright.campaign.report", "pages"),
-    undefined=StrictUndefined,
-    autoescape=lambda name: name is not None and name.endswith(".html"),
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+
+def _templates(finalize: Callable[[object], object], *, autoescape: bool) -> Environment:
+    """Return the pages; all that they are told passes `finalize`."""
+    made = Environment(
+        loader=PackageLoader("kernelwright.campaign.report", "pages"),
+        undefined=StrictUndefined,
+        autoescape=autoescape,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["code"] = as_code
+    return made
+
+
+_HTML = _templates(in_html, autoescape=True)
+_MARKDOWN = _templates(in_markdown, autoescape=False)
 _MOST_NAMED = 3
 _AGAINST = {
     True: "Each task's best candidate so far; 1× is MLX at its best.",
@@ -26,16 +37,16 @@ _AGAINST = {
 
 def as_html(report: CampaignReport) -> str:
     """Render a page that opens anywhere, light or dark, without network or script."""
-    return _rendered("report.html", report)
+    return _rendered(_HTML.get_template("report.html"), report)
 
 
 def as_markdown(report: CampaignReport) -> str:
     """Render the same without the plot."""
-    return _rendered("report.md", report)
+    return _rendered(_MARKDOWN.get_template("report.md"), report)
 
 
-def _rendered(template: str, report: CampaignReport) -> str:
-    return _TEMPLATES.get_template(template).render(
+def _rendered(template: Template, report: CampaignReport) -> str:
+    return template.render(
         m=report,
         bars=gain_bars(report.won),
         plots=[
@@ -47,7 +58,6 @@ def _rendered(template: str, report: CampaignReport) -> str:
             if plot
         ],
         against=_AGAINST[is_against_mlx(report.tasks)],
-        cell=lambda text: text.replace("|", "\\|"),
         duration=in_seconds(report.seconds),
         counted=counted,
         headline=_headline(report),
