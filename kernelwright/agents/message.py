@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Generic, Literal, Protocol, TypeVar
@@ -25,8 +26,22 @@ def whole_characters(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+_ESCAPE = re.compile(
+    r"\\\\|\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|"
+    r"(?P<half>\\u[dD][89a-fA-F][\da-fA-F]{2})"
+)
+"""A backslash, a whole pair of surrogates, or one without the other, as JSON spells them."""
+
+
+def whole_escapes(text: str) -> str:
+    """Return JSON, or what a model takes for it, that spells no half of a surrogate pair."""
+    return _ESCAPE.sub(lambda m: "\\ufffd" if m["half"] else m[0], whole_characters(text))
+
+
 Said = Annotated[str, AfterValidator(whole_characters)]
 """What a model wrote."""
+SaidJson = Annotated[str, AfterValidator(whole_escapes)]
+"""The same where it is read as JSON: no text in it is one that UTF-8 cannot hold."""
 
 
 def echoed(text: str) -> str:
@@ -58,7 +73,7 @@ class ToolCall(Record):
     id: Said
     """Unique in its conversation, and legal in every provider's format."""
     name: Said
-    arguments: Said
+    arguments: SaidJson
     """JSON as the model wrote it, which may be no JSON."""
 
 
@@ -220,7 +235,7 @@ class Reply(Record):
     """`provider:model`, as the request named it."""
     calls: tuple[ToolCall, ...] = ()
     reasoning: Said = ""
-    native: str = ""
+    native: SaidJson = ""
     native_format: str = ""
 
     @property

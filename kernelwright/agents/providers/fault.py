@@ -5,7 +5,7 @@ import re
 from enum import StrEnum
 
 from kernelwright.agents.cap_text import in_time
-from kernelwright.agents.message import Usage
+from kernelwright.agents.message import Usage, whole_characters
 from kernelwright.errors import ModelError
 
 
@@ -165,6 +165,8 @@ class Fault(Exception):  # noqa: N818 - a fault is retried; only what is left of
         usage: Usage | None = None,
         is_bill: bool = False,
     ) -> None:
+        # Error bodies are JSON too, which may spell what no record and no terminal can hold.
+        message = whole_characters(message)
         super().__init__(message)
         self.kind = kind
         self.message = message
