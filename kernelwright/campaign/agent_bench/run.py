@@ -21,7 +21,7 @@ from kernelwright.campaign.planning.capturing import Captured, capture_subjects
 from kernelwright.campaign.planning.function_work import Work
 from kernelwright.campaign.planning.whole_function import time_of
 from kernelwright.campaign.report.search_report import SearchReport
-from kernelwright.campaign.team.model_team import open_team
+from kernelwright.campaign.team.model_team import checked_models, open_team
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
@@ -65,6 +65,9 @@ class Yardstick:
             BudgetError, ModelError: a model cannot be used at all.
             InputError: a name is no model's.
         """
+        if self.replayed is None:
+            caps = (self.spec.caps, self.spec.task_caps)
+            checked_models(self.spec.models, self.spec.base_url, caps, self.spec.prices)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._known = self._read()
         rows: list[TaskScore] = []

@@ -1,12 +1,13 @@
 """The team that asks language models, with the offline one beside and behind it."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kernelwright.agents.budget import Budget
+from kernelwright.agents.budget import Budget, Caps
 from kernelwright.agents.cap_text import cap_reached
 from kernelwright.agents.message import Purpose
+from kernelwright.agents.providers.price import Price
 from kernelwright.agents.roles.coder import CoderOptions, ModelCoder, no_lessons
 from kernelwright.agents.roles.planner import ModelPlanner
 from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
@@ -48,6 +49,24 @@ Recorded = Callable[[str], Sequence[RecordedCall]]
 """Gives the calls that `replay:NAME` answers from."""
 
 
+def checked_models(
+    names: Sequence[str], base_url: str | None, caps: Sequence[Caps], prices: Mapping[str, Price]
+) -> list[ModelSpec]:
+    """Return the models of these names but `none`, each with what it needs: a key, a price.
+
+    Raises:
+        InputError: a name is no model's.
+        ModelError: a model's key is missing, or its price under a cap in dollars.
+    """
+    specs = [ModelSpec.parse(name, base_url) for name in names]
+    named = [model for model in specs if model.provider != "none"]
+    for model in named:
+        if model.is_live:
+            key_of(model)
+    check_prices(named, caps, prices)
+    return named
+
+
 @contextmanager
 def open_team(
     store: KernelStore,
@@ -66,18 +85,14 @@ def open_team(
         InputError: a name is no model's, or no campaign's.
         ModelError: a model's key is missing, or its price under a cap in dollars.
     """
-    specs = [ModelSpec.parse(name, spec.base_url) for name in spec.models]
-    named = [model for model in specs if model.provider != "none"]
+    # Before the campaign stands in the store.
+    named = checked_models(spec.models, spec.base_url, (spec.caps, spec.task_caps), spec.prices)
     if not named:
         yield None
         return
     for model in named:
         if model.provider == "replay" and recorded is None:
             runs_to_replay(store, model.name)
-        if model.is_live:
-            # Before the campaign stands in the store.
-            key_of(model)
-    check_prices(named, (spec.caps, spec.task_caps), spec.prices)
     if any(model.asks_by_the_batch for model in named):
         # A batch is worth waiting for when many tasks ask at once.
         at_once = max(spec.calls_at_once, _BATCHED_AT_ONCE)

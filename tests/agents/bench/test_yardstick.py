@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from kernelwright.agents.providers import key
 from kernelwright.agents.roles.text.prompt_version import prompt_versions
 from kernelwright.campaign.agent_bench import bench_tasks
 from kernelwright.campaign.agent_bench.level import Level
@@ -17,7 +18,7 @@ from kernelwright.campaign.agent_bench.score import BenchReport, TaskScore
 from kernelwright.campaign.agent_bench.spec import BenchSpec
 from kernelwright.campaign.agent_bench.variant import ABLATIONS, Variant, models_of, team_of
 from kernelwright.campaign.planning.capturing import capture_subjects
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, ModelError
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.search.spec import TeamSpec
 from kernelwright.service.commands import app
@@ -47,6 +48,16 @@ def yardstick(
         settings=QUICK,
         replayed=replayed,
     )
+
+
+def test_a_missing_key_is_told_before_anything_is_searched(
+    judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key, "_from_keyring", lambda provider: "")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(ModelError, match="expected a key for anthropic, found none"):
+        yardstick(judge, tmp_path / "bench", None).run(TASKS)
+    assert not (tmp_path / "bench").exists()
 
 
 def test_the_yardstick_runs_end_to_end_goes_on_and_is_replayed(
