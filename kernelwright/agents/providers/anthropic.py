@@ -19,6 +19,7 @@ from kernelwright.agents.providers.client import (
     spelled_out,
     with_tools_as_text,
 )
+from kernelwright.agents.providers.departure import begin_departure
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.agents.providers.output_limit import Asked
 from kernelwright.agents.providers.reported import with_estimate
@@ -68,6 +69,7 @@ class AnthropicClient(SdkClient):
         gathered = GatheredMessage(limits)
         request = self._request(prompt, shape)
         limits = self._fitted(request.prompt, limits)
+        begin_departure()
         try:
             async with asyncio.timeout(limits.total_s):
                 await self._exchange(request, limits, gathered, receipt)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 from kernelwright.agents.providers.client import Limits, Receipt
+from kernelwright.agents.providers.departure import begin_departure, current_departure
 from kernelwright.agents.providers.fault import Fault, FaultKind
 
 PRICE_SHARE = 0.5
@@ -48,6 +49,7 @@ class _Waiting(Generic[Request, Result]):
     def __init__(self, request: Request, receipt: Receipt) -> None:
         self.request = request
         self.receipt = receipt
+        self.departure = current_departure()
         self.result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
 
@@ -71,6 +73,7 @@ class BatchQueue(Generic[Request, Result]):
         """
         waiting = _Waiting[Request, Result](request, receipt)
         if receipt.place:
+            waiting.departure.has_left = True
             batch_id, _, key = receipt.place.partition(" ")
             if batch_id not in self._taken_up:
                 self._taken_up[batch_id] = {}
@@ -134,7 +137,12 @@ class BatchQueue(Generic[Request, Result]):
             ) from None
 
     async def _send(self, batch: Mapping[str, _Waiting[Request, Result]]) -> None:
-        batch_id = await self._service.submit({key: w.request for key, w in batch.items()})
+        departure = begin_departure()
+        try:
+            batch_id = await self._service.submit({key: w.request for key, w in batch.items()})
+        finally:
+            for waiting in batch.values():
+                waiting.departure.has_left = departure.has_left
         for key, waiting in batch.items():
             waiting.receipt.keep(f"{batch_id} {key}")
         await self._settle(batch_id, batch)

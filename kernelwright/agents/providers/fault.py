@@ -71,6 +71,8 @@ class FaultKind(StrEnum):
     UNREADABLE = "unreadable reply"
     """The server answered, with something that is no reply in its API's format."""
     UNREACHABLE = "unreachable"
+    UNSENT = "not sent"
+    """The request could not be written, so that no server has a part in it."""
     DROPPED = "dropped"
     """The connection broke, timed out or stalled after the request had left."""
     TOO_LONG = "too long"
@@ -97,6 +99,7 @@ OF_THE_PROMPT = frozenset(
         FaultKind.TOO_LONG,
         FaultKind.UNREADABLE,
         FaultKind.EMPTY,
+        FaultKind.UNSENT,
     }
 )
 """What another prompt may fare better with: no reason to end a night, or to leave models alone."""
@@ -283,6 +286,11 @@ def sentence(model: str, fault: Fault) -> str:
             )
         case FaultKind.UNREACHABLE:
             return f"{model} cannot be reached ({said}); check the network and --base-url."
+        case FaultKind.UNSENT:
+            return (
+                f"{model} was not asked: Kernelwright could not write the request ({said}), which "
+                "is a fault of its own; please report it."
+            )
         case FaultKind.QUOTA:
             return (
                 f"{model} has no quota left ({said}); add credit or raise the limit at the "

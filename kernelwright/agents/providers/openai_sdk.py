@@ -17,6 +17,7 @@ from kernelwright.agents.providers.client import (
     spelled_out,
     with_tools_as_text,
 )
+from kernelwright.agents.providers.departure import begin_departure
 from kernelwright.agents.providers.fault import Fault
 from kernelwright.agents.providers.output_limit import Asked
 from kernelwright.agents.providers.reported import with_estimate
@@ -61,6 +62,7 @@ class OpenAIClient(SdkClient, ABC):
         if shape is not None and not {"schema", "tools"} & in_use:
             prompt = spelled_out(prompt, shape)
         limits = self._fitted(prompt, limits)
+        begin_departure()
         try:
             async with asyncio.timeout(limits.total_s):
                 reply = await self._exchange(prompt, shape, limits, in_use, receipt)

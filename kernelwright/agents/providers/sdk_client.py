@@ -15,6 +15,7 @@ from kernelwright.agents.providers.client import (
     ReplyMode,
     TooManyBytes,
 )
+from kernelwright.agents.providers.departure import current_departure
 from kernelwright.agents.providers.fault import (
     RETRYABLE,
     Fault,
@@ -111,6 +112,7 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request whose response counts what it reads."""
+        request.extensions = {**request.extensions, "trace": current_departure().trace}
         response = await super().handle_async_request(request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         is_page = _content_type(response) in _PAGES
@@ -123,6 +125,8 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
 
 _UNREADABLE = (ValueError, AttributeError, TypeError, LookupError)
 """What an event raises that is no JSON, no UTF-8, or not what the SDK takes it for unchecked."""
+_UNWRITABLE = (httpx2.LocalProtocolError, httpx2.UnsupportedProtocol)
+"""What the HTTP client raises for a request that it cannot write."""
 BROKEN = (
     httpx2.HTTPError,
     httpx2.StreamError,
@@ -167,7 +171,7 @@ class SdkClient:
 
     def _broken(self, error: Exception) -> Fault:
         """Return the fault that a broken connection stands for, the key left out."""
-        fault = broken_fault(error)
+        fault = broken_fault(error) if current_departure().has_left else unsent_fault(error)
         fault.message = self._endpoint.key.redact(fault.message)
         return fault
 
@@ -220,6 +224,18 @@ def broken_fault(error: Exception) -> Fault:
             return Fault(FaultKind.UNREACHABLE, str(cause) or _broken_words(cause))
         cause = cause.__cause__
     return Fault(FaultKind.DROPPED, str(error) or _broken_words(error))
+
+
+def unsent_fault(error: Exception) -> Fault:
+    """Return the fault that keeps a request from leaving: the server has no part in it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, httpx2.TransportError) and not isinstance(cause, _UNWRITABLE):
+            return Fault(FaultKind.UNREACHABLE, str(cause) or _broken_words(cause))
+        if isinstance(cause, TimeoutError):
+            return Fault(FaultKind.UNREACHABLE, _broken_words(cause))
+        cause = cause.__cause__
+    return Fault(FaultKind.UNSENT, type(error.__cause__ or error).__name__)
 
 
 def _broken_words(error: Exception) -> str:

@@ -363,7 +363,8 @@ class LiveExchange:
         if is_billed:
             return Outcome(fault=told, cost=call.worst.as_assumed)
         # A model that cannot be asked takes no call from those that can.
-        return Outcome(fault=told, cost=Cost(calls=0 if fault.kind in LASTING else 1))
+        is_no_call = fault.kind in LASTING or fault.kind is FaultKind.UNSENT
+        return Outcome(fault=told, cost=Cost(calls=0 if is_no_call else 1))
 
     def _known_price(self) -> Price:
         if self.price is not None:
