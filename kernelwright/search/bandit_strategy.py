@@ -10,7 +10,7 @@ from kernelwright.agents.message import Spent
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import AskedToWaitError, OutageError
-from kernelwright.agents.roles.reply.dedup import signature
+from kernelwright.agents.roles.reply.dedup import mark_of, signature
 from kernelwright.agents.roles.text.coder_prompt import Start, is_at_floor
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.task import Task
@@ -463,7 +463,8 @@ class BanditStrategy:
     @staticmethod
     def _fresh(proposals: Sequence[Proposal], search: TaskSearch) -> Batch:
         """Drop what differs in nothing that matters from something tried."""
-        known = {signature(proposal.program) for proposal in search.proposals()}
+        known = {mark_of(attempt) for attempt in search.history}
+        known |= {signature(proposal.program) for proposal in search.in_flight}
         tried = search.tried()
         fresh: dict[str, Proposal] = {}
         for proposal in proposals:

@@ -7,7 +7,7 @@ from kernelwright.agents.offline.repairer import AUTHOR as OFFLINE
 from kernelwright.agents.protocols import Attempt, Proposal, Repairer
 from kernelwright.agents.providers.fault import ReplyError
 from kernelwright.agents.roles.lineage import is_repairable
-from kernelwright.agents.roles.reply.dedup import signature
+from kernelwright.agents.roles.reply.dedup import mark_of, marks
 from kernelwright.agents.roles.reply.reply_schema import Correction
 from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.roles.text.feedback import LONGEST, diagnosis
@@ -36,7 +36,7 @@ class ModelRepairer:
             # A template that fails is ours to mend, and may be a hundred times as long as a kernel.
             return None
         interface = Interface(task)
-        known = signature(program)
+        known = mark_of(failed)
         purpose = Purpose(role="repairer", task=task.fingerprint, parent=program.id)
         try:
             answer = self._board.ask(
@@ -97,4 +97,4 @@ def _unusable(reply: Correction, interface: Interface, known: str) -> str:
         program = reply.program.program(interface)
     except InputError as e:
         return str(e)
-    return "nothing that matters has changed" if signature(program) == known else ""
+    return "nothing that matters has changed" if known in marks(program) else ""

@@ -104,6 +104,14 @@ def test_what_was_tried_before_is_sent_back(provider: str) -> None:
     assert "differs in nothing that matters" in server.requests[1].messages[-1][1]
 
 
+def test_a_program_that_was_refused_for_a_comment_can_be_submitted_without_it(
+    provider: str,
+) -> None:
+    refused = attempt(draft(f"{BODY} // \u200b"), Status.FORBIDDEN, "no character of a text")
+    with talking(provider, submitted(draft(BODY))) as (board, _):
+        assert len(coder(board).write(TASK, DEVICE, (refused,), count=1)) == 1
+
+
 def test_a_draft_that_is_no_program_is_sent_back_with_the_reason(provider: str) -> None:
     bad = draft(BODY, grid=["rows", 1, 1])
     with talking(provider, submitted(bad), submitted(draft(BODY))) as (board, server):

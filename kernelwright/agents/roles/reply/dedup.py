@@ -4,12 +4,30 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from kernelwright.agents.protocols import Attempt
+from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.static.vocabulary import RESERVED
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MEMBER = frozenset({".", "->", "::"})
+
+
+def marks(program: Program) -> frozenset[str]:
+    """Return what a program shares with attempts whose verdict is its own, by `mark_of`."""
+    return frozenset({program.id, signature(program)})
+
+
+def mark_of(attempt: Attempt) -> str:
+    """Return what programs share for which an attempt's verdict holds: a signature, or an id.
+
+    Static rules read comments and layout, too: what they refused was not judged, and holds for
+    this very text.
+    """
+    program = attempt.proposal.program
+    is_judged = attempt.evaluation.status is not Status.FORBIDDEN
+    return signature(program) if is_judged else program.id
 
 
 def signature(program: Program) -> str:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from kernelwright.agents.cap_text import cap_reached
 from kernelwright.agents.message import ToolCall, ToolResult
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.roles.reply.dedup import signature
+from kernelwright.agents.roles.reply.dedup import mark_of, marks
 from kernelwright.agents.roles.reply.reply_schema import ProgramDraft, drafted
 from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.roles.text.floor import floor_of
@@ -365,8 +365,7 @@ class Toolbox:
             raise InputError(
                 f"{draft.name} is {evaluation.status.value}: mend it before it is submitted."
             )
-        mark = signature(draft.program)
-        if any(signature(a.proposal.program) == mark for a in self.history):
+        if not marks(draft.program).isdisjoint(map(mark_of, self.history)):
             raise InputError(f"{draft.name} differs in nothing that matters from one tried before.")
 
 

@@ -5,12 +5,13 @@ import re
 import mlx.core as mx
 import pytest
 
-from kernelwright.agents.roles.reply.dedup import signature
+from kernelwright.agents.roles.reply.dedup import mark_of, marks, signature
 from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.evaluator.evaluation import Status
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
-from tests.agents.loopback.scene import BODY, DEVICE, TASK, draft
+from tests.agents.loopback.scene import BODY, DEVICE, TASK, attempt, draft
 
 
 def mark(source: str, group: int = 64) -> str:
@@ -61,3 +62,12 @@ def test_names_of_extents_do_not_matter_and_the_launch_over_them_does() -> None:
     assert renamed.id != program.id
     assert signature(renamed) == signature(program)
     assert signature(wider) != signature(program)
+
+
+def test_what_was_refused_for_its_text_is_not_its_correction() -> None:
+    hidden = draft(f"{BODY} // zero \u200b width")
+    mended = marks(draft(BODY).program(Interface(TASK)))
+    refused = mark_of(attempt(hidden, Status.FORBIDDEN, "no character of a text"))
+    assert refused not in mended
+    assert refused in marks(hidden.program(Interface(TASK)))
+    assert mark_of(attempt(hidden, Status.WRONG, "wrong")) in mended
