@@ -25,15 +25,18 @@ PAID_AT_MOST = case(
 """What a call took; its worst case where its end is not known, which a killed process leaves."""
 KNOWN_TO_BE_PAID = case((BILL_IS_KNOWN, CallRow.cost_microdollars), else_=0)
 _HAS_NO_BILL = and_(~BILL_IS_KNOWN, or_(CallRow.state == "begun", CallRow.cost_microdollars > 0))
+IS_REPLAYED = and_(CallRow.state == "finished", CallRow.latency_s.is_(None))
+"""A recorded reply that was given again, which is no call of its own."""
 SUMS = (
-    func.count(),
+    func.sum(case((IS_REPLAYED, 0), else_=1)),
+    func.sum(case((IS_REPLAYED, 1), else_=0)),
     func.sum(case((_HAS_NO_BILL, 1), else_=0)),
-    func.sum(_TOKENS),
+    func.sum(case((IS_REPLAYED, 0), else_=_TOKENS)),
     func.sum(PAID_AT_MOST),
     func.sum(KNOWN_TO_BE_PAID),
 )
-"""For `spend_of`: calls, those without a bill, tokens of whole replies; microdollars at most, and
-of whole replies."""
+"""For `spend_of`: calls, replays, calls without a bill, tokens of whole replies; microdollars at
+most, and of whole replies."""
 
 
 def begin_call(session: Session, call: ModelCall) -> None:
@@ -107,11 +110,17 @@ def spending(session: Session) -> dict[str, Spend]:
 
 
 def spend_of(
-    calls: int, unbilled: int | None, tokens: int | None, most: int | None, known: int | None
+    calls: int | None,
+    replayed: int | None,
+    unbilled: int | None,
+    tokens: int | None,
+    most: int | None,
+    known: int | None,
 ) -> Spend:
     """Read what `SUMS` add up to."""
     return Spend(
-        calls=calls,
+        calls=int(calls or 0),
+        replayed_calls=int(replayed or 0),
         unbilled_calls=int(unbilled or 0),
         tokens=int(tokens or 0),
         microdollars=int(most or 0),

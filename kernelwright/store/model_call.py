@@ -36,13 +36,16 @@ class ModelOutcome(Record):
     cached_input_tokens: int = 0
     output_tokens: int = 0
     cost_microdollars: int = 0
-    latency_s: float = 0.0
+    latency_s: float | None = 0.0
+    """None for a recorded reply that was given again: nobody was asked, and nothing was paid."""
 
 
 class Spend(Record):
     """What calls to models took."""
 
     calls: int
+    """Those that a model was asked by; what a replay answered is none of them."""
+    replayed_calls: int = 0
     unbilled_calls: int = 0
     """Those of them whose reply never came whole and that may be billed all the same."""
     tokens: int

@@ -53,6 +53,8 @@ class Outcome(Record):
     """As billed; none where the reply never came whole."""
     cost: Cost = Cost()
     latency_s: float = 0.0
+    is_replayed: bool = Field(default=False, exclude=True)
+    """True where a recorded reply was given again, and no model was asked."""
     fault: str = ""
     """One sentence; empty for a complete reply."""
 

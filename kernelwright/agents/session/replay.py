@@ -83,8 +83,9 @@ class ReplayExchange:
             stands_in=stands_in or recorded.call.stands_in,
         )
         reply = recorded.reply
+        given_again = Outcome.of(reply, Cost()).model_copy(update={"is_replayed": True})
         self._ledger.begin(call)
-        self._ledger.finish(call.id, Outcome.of(reply, Cost()))
+        self._ledger.finish(call.id, given_again)
         # What it took when it was fresh: a search that weighs costs then decides as it did.
         return recalled(recorded, self._ledger, call.id)
 

@@ -79,7 +79,7 @@ class StoreLedger:
                 cached_input_tokens=outcome.usage.cache_read_tokens,
                 output_tokens=outcome.usage.output_tokens,
                 cost_microdollars=_micro(outcome.cost.dollars),
-                latency_s=outcome.latency_s,
+                latency_s=None if outcome.is_replayed else outcome.latency_s,
             ),
         )
 

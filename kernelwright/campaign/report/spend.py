@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kernelwright.campaign.history.ledger import tokens_at_most
-from kernelwright.campaign.report.wording import in_money, in_tokens
+from kernelwright.campaign.report.wording import in_money, in_tokens, replayed_too
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import KernelStore, TaskSummary
 from kernelwright.store.browsing import ModelPayment
@@ -20,6 +20,7 @@ class Spending(Record):
     """Tells tasks of one name apart; empty for planning."""
     model: str
     calls: int
+    replayed_calls: int = 0
     tokens: int
     """At most, as caps count: a call whose reply never came whole may cost its worst case."""
     dollars: float
@@ -27,6 +28,11 @@ class Spending(Record):
     unbilled_calls: int = 0
     known_tokens: int = 0
     known_dollars: float = 0.0
+
+    @property
+    def asked(self) -> str:
+        """The calls as people read them."""
+        return f"{self.calls}{replayed_too(self.replayed_calls)}"
 
     @property
     def paid(self) -> str:
@@ -66,6 +72,7 @@ def spending(
             shapes=shapes,
             model=one.model,
             calls=old.calls + one.spend.calls,
+            replayed_calls=old.replayed_calls + one.spend.replayed_calls,
             tokens=old.tokens + one.spend.tokens + lost[one.task_id, one.model],
             dollars=old.dollars + one.spend.dollars,
             unbilled_calls=old.unbilled_calls + one.spend.unbilled_calls,

@@ -55,6 +55,11 @@ def in_money(known: float, most: float, unbilled: int, digits: int = 4) -> str:
     return f"{told}, at most {more} more for {counted(unbilled, 'call')} without a whole reply"
 
 
+def replayed_too(calls: int) -> str:
+    """Return what stands behind a number of calls where a replay answered others beside them."""
+    return f" ({calls} more replayed)" if calls else ""
+
+
 def in_tokens(known: int, most: int) -> str:
     """Write how many tokens were paid, in the same way."""
     return f"{known:,}" if known == most else f"{known:,}, at most {most - known:,} more,"

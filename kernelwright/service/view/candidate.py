@@ -9,11 +9,12 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.campaign.report.wording import in_seconds, replayed_too
 from kernelwright.evaluator.evaluation import BASELINE_NAMES, Evaluation, Samples, Speedup, Stage
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.kernel import Kernel, Program, Tensor
+from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.fitted_table import FittedTable, plain_columns
 from kernelwright.service.view.speedup import gain_line
@@ -59,7 +60,7 @@ def _head(detail: CandidateDetail, gain: Gain | None, spent: Spend | None) -> Re
         ("idea", Text(candidate.idea)),
         ("schedule", Text(candidate.schedule)),
         ("author", Text(candidate.author)),
-        ("spent", Text(f"{in_dollars(spent)} on its task, {spent.calls} calls" if spent else "")),
+        ("spent", Text(_spent(spent) if spent else "")),
         ("program", Text(short(candidate.program_id), style="quiet")),
         ("speedup", gain_line(gain) if gain else Text()),
         (_crown(gain), Text(f"on {crowns}" if crowns else "", style="good")),
@@ -69,6 +70,11 @@ def _head(detail: CandidateDetail, gain: Gain | None, spent: Spend | None) -> Re
             grid.add_row(label, value)
     title = Text.assemble("candidate ", (short(candidate.id), "id"))
     return Panel(grid, title=title, title_align="left", border_style="quiet")
+
+
+def _spent(spent: Spend) -> str:
+    calls = f"{counted(spent.calls, 'call')}{replayed_too(spent.replayed_calls)}"
+    return f"{in_dollars(spent)} on its task, {calls}"
 
 
 def _crown(gain: Gain | None) -> str:

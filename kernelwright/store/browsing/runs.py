@@ -10,6 +10,7 @@ from kernelwright.store.browsing.record import ModelPayment, RunTotals
 from kernelwright.store.browsing.summary import RIGHT
 from kernelwright.store.dialogue import (
     BILL_IS_KNOWN,
+    IS_REPLAYED,
     KNOWN_TO_BE_PAID,
     PAID_AT_MOST,
     SUMS,
@@ -87,7 +88,7 @@ def payments(session: Session, runs: Collection[str]) -> tuple[ModelPayment, ...
         PAID_AT_MOST,
         KNOWN_TO_BE_PAID,
         CallRow.state,
-    ).where(CallRow.campaign_id.in_(runs))
+    ).where(CallRow.campaign_id.in_(runs), ~IS_REPLAYED)
     found = [
         ModelPayment(
             at=at + timedelta(seconds=latency or 0.0),

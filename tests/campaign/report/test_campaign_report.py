@@ -8,7 +8,11 @@ from xml.etree import ElementTree
 import mlx.core as mx
 import pytest
 
+from kernelwright.agents.budget import Cost
+from kernelwright.agents.message import Prompt, Purpose, Usage
+from kernelwright.agents.session.ledger import Call, Outcome
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
+from kernelwright.campaign.history.ledger import StoreLedger
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import advice, as_html, as_markdown
 from kernelwright.campaign.report.campaign_report import CampaignReport
@@ -115,6 +119,32 @@ def test_money_is_added_up_to_the_moment_of_each_point(store: KernelStore) -> No
     again = report_of(store, run)
     assert again.dollars == 0.25
     assert "together" in as_html(again)
+
+
+def test_what_a_replay_answers_is_no_call_and_takes_no_tokens(store: KernelStore) -> None:
+    _report(store)
+    (run,) = store.campaigns()
+    asked = StoreLedger(store, run.id)
+    for again in (False, True):
+        asked.begin(
+            Call(
+                id=f"c{again}",
+                request_hash="h",
+                purpose=Purpose(role="coder"),
+                model="p:m",
+                prompt=Prompt(system="", context="", request="", template="t@0"),
+                shape="",
+                worst=Cost(),
+            )
+        )
+        usage = Usage(input_tokens=30, output_tokens=12)
+        asked.finish(f"c{again}", Outcome(usage=usage, latency_s=1.0, is_replayed=again))
+    (row,) = spending(store, [run.id], {})
+    assert (row.calls, row.replayed_calls, row.tokens) == (1, 1, 42)
+    assert row.asked == "1 (1 more replayed)"
+    assert store.browse.totals([run.id]).spend.calls == 1
+    assert len(payments(store, [run.id])) == 1
+    assert "1 (1 more replayed)" in as_markdown(report_of(store, run))
 
 
 def test_tasks_of_one_name_are_paid_for_in_rows_of_their_own(store: KernelStore) -> None:
