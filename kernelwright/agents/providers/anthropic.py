@@ -22,7 +22,7 @@ from kernelwright.agents.providers.client import (
 from kernelwright.agents.providers.departure import begin_departure
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.agents.providers.output_limit import Asked
-from kernelwright.agents.providers.reported import with_estimate
+from kernelwright.agents.providers.reported import Most, with_estimate
 from kernelwright.agents.providers.sdk_client import (
     BROKEN,
     BoundedTransport,
@@ -79,7 +79,8 @@ class AnthropicClient(SdkClient):
         except (anthropic.AnthropicError, *BROKEN) as e:
             fault = self._broken(e)
         else:
-            return with_estimate(reply, prompt)
+            most = Most.of(request.prompt, shape, limits.output_tokens)
+            return with_estimate(reply, prompt, most)
         fault.usage = gathered.usage if gathered.has_begun else None
         # Not chained: an SDK's exception carries the request, and that carries the key.
         raise fault from None

@@ -20,7 +20,7 @@ from kernelwright.agents.providers.client import (
 from kernelwright.agents.providers.departure import begin_departure
 from kernelwright.agents.providers.fault import Fault
 from kernelwright.agents.providers.output_limit import Asked
-from kernelwright.agents.providers.reported import with_estimate
+from kernelwright.agents.providers.reported import Most, with_estimate
 from kernelwright.agents.providers.sdk_client import (
     BROKEN,
     BoundedTransport,
@@ -62,11 +62,15 @@ class OpenAIClient(SdkClient, ABC):
         if shape is not None and not {"schema", "tools"} & in_use:
             prompt = spelled_out(prompt, shape)
         limits = self._fitted(prompt, limits)
+        most = Most.of(prompt, shape, limits.output_tokens)
         begin_departure()
         try:
             async with asyncio.timeout(limits.total_s):
                 reply = await self._exchange(prompt, shape, limits, in_use, receipt)
-                return with_estimate(reply, prompt)
+                return with_estimate(reply, prompt, most)
+        except Fault as e:
+            e.usage = e.usage and most.possible(e.usage)
+            raise
         except openai.APIStatusError as e:
             fault = self._status_fault(e, Asked.by(prompt, limits, in_use))
         except (openai.OpenAIError, *BROKEN) as e:

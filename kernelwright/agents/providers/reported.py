@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 
 from kernelwright.agents.message import Prompt, Reply, Usage
+from kernelwright.agents.providers.client import ReplyShape
+
+_OVERHEAD_TOKENS = 1024
+"""Room for what a provider adds to a prompt: its tool preamble and message marks."""
 
 UNREPORTED = Usage(is_estimate=True)
 """Stands for tokens that a server did not tell, until bytes stand in for them."""
@@ -42,19 +46,51 @@ class Reported:
         )
 
 
-def with_estimate(reply: Reply, prompt: Prompt) -> Reply:
+@dataclass(frozen=True)
+class Most:
+    """The most tokens that one request can take: what its worst case counts, and its bill."""
+
+    input_tokens: int
+    output_tokens: int
+
+    @classmethod
+    def of(cls, prompt: Prompt, shape: ReplyShape | None, output_tokens: int) -> "Most":
+        """Return the bounds of a request whose reply may have so many tokens."""
+        # No token is shorter than a byte, so bytes bound tokens for every tokenizer.
+        schema_bytes = 0 if shape is None else len(str(shape.json_schema).encode())
+        return cls(prompt.bytes_sent + schema_bytes + _OVERHEAD_TOKENS, output_tokens)
+
+    def possible(self, told: Usage, said_bytes: int = 0) -> Usage:
+        """Return what a server told; the most there can be stands for a count above it.
+
+        Servers may ignore how long a reply was allowed to be, so its bytes count, too.
+        """
+        most: dict[str, int | bool] = {}
+        if told.prompt_tokens > self.input_tokens:
+            most = {
+                "input_tokens": self.input_tokens,
+                "cache_read_tokens": 0,
+                "cache_write_tokens": 0,
+                "hour_write_tokens": 0,
+                "is_estimate": True,
+            }
+        if told.output_tokens > (longest := max(self.output_tokens, said_bytes)):
+            most |= {"output_tokens": longest, "reasoning_tokens": 0, "is_estimate": True}
+        return told.model_copy(update=most)
+
+
+def with_estimate(reply: Reply, prompt: Prompt, most: Most) -> Reply:
     """Return a reply whose tokens are known, by bytes where the server told none.
 
     Servers that count nothing report zeros: no prompt is read and nothing is said in 0 tokens.
     """
-    told = reply.usage
     said = "".join((reply.text, reply.reasoning, *(c.name + c.arguments for c in reply.calls)))
-    if told.prompt_tokens and (told.output_tokens or not said):
-        return reply
-    # No token is shorter than a byte, so this errs upwards only.
-    estimate: dict[str, int | bool] = {"is_estimate": True}
+    said_bytes = max(len(said.encode()), len(reply.native.encode()))
+    told = most.possible(reply.usage, said_bytes)
+    estimate: dict[str, int | bool] = {}
     if not told.prompt_tokens:
-        estimate["input_tokens"] = prompt.bytes_sent
-    if not told.output_tokens:
-        estimate["output_tokens"] = max(len(said.encode()), len(reply.native.encode()))
+        # No token is shorter than a byte, so this errs upwards only.
+        estimate = {"input_tokens": prompt.bytes_sent, "is_estimate": True}
+    if said and not told.output_tokens:
+        estimate |= {"output_tokens": said_bytes, "is_estimate": True}
     return reply.model_copy(update={"usage": told.model_copy(update=estimate)})

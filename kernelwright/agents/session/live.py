@@ -39,6 +39,7 @@ from kernelwright.agents.providers.fault import (
     wait_error,
 )
 from kernelwright.agents.providers.price import FREE, Price
+from kernelwright.agents.providers.reported import Most
 from kernelwright.agents.session.async_bridge import Remark, silently
 from kernelwright.agents.session.ledger import (
     ABANDONED,
@@ -52,8 +53,6 @@ from kernelwright.agents.session.parse import schema_of
 from kernelwright.errors import ModelError
 from kernelwright.metal.diagnostic import Record
 
-OVERHEAD_TOKENS = 1024
-"""Room for what a provider adds to a prompt: its tool preamble and message marks."""
 _OUTPUT_SHARES = (1, 2, 4)
 """Of the usual limit: what a reply may have where the caps leave less; a quarter holds an edit."""
 _MOST_CONCESSIONS = 8
@@ -336,16 +335,14 @@ class LiveExchange:
         return self.limits.model_copy(update=update)
 
     def _worst(self, prompt: Prompt, asked: ReplyShape | None, output_tokens: int) -> Cost:
-        # No token is shorter than a byte, so bytes bound tokens for every tokenizer.
-        schema_bytes = 0 if asked is None else len(str(asked.json_schema).encode())
-        input_tokens = prompt.bytes_sent + schema_bytes + OVERHEAD_TOKENS
+        most = Most.of(prompt, asked, output_tokens)
         return Cost(
             dollars=self._known_price().worst(
-                input_tokens,
-                output_tokens,
+                most.input_tokens,
+                most.output_tokens,
                 for_an_hour=prompt.keeps_cache_for_an_hour,
             ),
-            tokens=input_tokens + output_tokens,
+            tokens=most.input_tokens + most.output_tokens,
             calls=1,
         )
 

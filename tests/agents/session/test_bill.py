@@ -221,3 +221,26 @@ def test_a_cap_at_own_prices_is_never_passed(wire: str, dollars: float) -> None:
     assert server.bills
     assert partner.budget.spent().dollars == pytest.approx(billed / 1e6)
     assert billed / 1e6 <= dollars
+
+
+@pytest.mark.parametrize("count", [9 * 10**18, 10**30, 1e30, 10**9])
+@pytest.mark.parametrize(
+    ("wire", "names"),
+    [
+        ("anthropic", ("input_tokens", "output_tokens", "cache_read_input_tokens")),
+        ("openai", ("prompt_tokens", "completion_tokens", "total_tokens")),
+        ("openai-responses", ("input_tokens", "output_tokens", "total_tokens")),
+    ],
+)
+def test_counts_beyond_what_a_request_can_take_are_booked_at_most(
+    wire: str, names: tuple[str, ...], count: float
+) -> None:
+    usage: dict[str, object] = dict.fromkeys(names, count)
+    with LoopbackServer(lambda _: Said(VERSE, usage=usage)) as server:
+        partner = Partner(server, wire)
+        answer = partner.ask()
+        (call,) = partner.ledger.calls()
+    assert answer.record.times == 2
+    assert call.outcome is not None
+    assert call.outcome.usage.is_estimate
+    assert 0 < answer.cost.tokens <= call.call.worst.tokens
