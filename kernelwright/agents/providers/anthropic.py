@@ -38,16 +38,17 @@ _WORDS = {
     "thinking": ("thinking",),
     "hour": ("ttl",),
     "stream": ("stream",),
-    "schema": ("output_config", "format", "schema"),
+    "schema": ("format", "schema"),
     "tools": ("tool",),
 }
+_HOLDERS = {"output_config": ("effort", "schema")}
 
 
 class AnthropicClient(SdkClient):
     """The Messages API; gives up what a model refuses: effort, thinking, schemas, tools."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
-        super().__init__(endpoint, _WORDS)
+        super().__init__(endpoint, _WORDS, _HOLDERS)
         self._client = anthropic.AsyncAnthropic(
             # A server of one's own wants no key, and the SDK sends nothing without one.
             api_key=endpoint.key.reveal() or "none",

@@ -142,9 +142,17 @@ class Endpoint:
 class Features:
     """What a server is asked for, until it refuses it by name."""
 
-    def __init__(self, words: Mapping[str, tuple[str, ...]]) -> None:
-        """Take the words by which servers name each feature in an error, most specific first."""
+    def __init__(
+        self,
+        words: Mapping[str, tuple[str, ...]],
+        holders: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        """Take the words by which servers name each feature in an error, most specific first.
+
+        And the features that one parameter of a request holds together, by its name.
+        """
         self._words = words
+        self._holders = holders or {}
         self._given_up: set[str] = set()
 
     def __contains__(self, feature: str) -> bool:
@@ -156,11 +164,19 @@ class Features:
         self._given_up.add(feature)
 
     def concede(self, message: str, in_use: Collection[str]) -> bool:
-        """Give up the first feature in use that an error names; False when it names none."""
+        """Give up the first feature in use that an error names; False when it names none.
+
+        A parameter that is named, and nothing in it, is given up with all that it holds.
+        """
         said = message.lower()
         for feature, words in self._words.items():
             if feature in in_use and feature in self and any(_names(said, word) for word in words):
                 self._given_up.add(feature)
+                return True
+        for holder, features in self._holders.items():
+            held = {f for f in features if f in in_use and f in self}
+            if held and _names(said, holder):
+                self._given_up |= set(features)
                 return True
         return False
 

@@ -141,10 +141,15 @@ BROKEN = (
 class SdkClient:
     """What the clients of all providers share: a name, features, how what broke is told."""
 
-    def __init__(self, endpoint: Endpoint, words: Mapping[str, tuple[str, ...]]) -> None:
-        """Take an endpoint and the words by which its servers name each feature in an error."""
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        words: Mapping[str, tuple[str, ...]],
+        holders: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        """Take an endpoint, and what its servers name in an error; see `Features`."""
         self._endpoint = endpoint
-        self._features = Features(words)
+        self._features = Features(words, holders)
         self._output_limit = OutputLimit()
 
     @property
