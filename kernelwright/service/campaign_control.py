@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from kernelwright.campaign.history.pausing import is_paused
-from kernelwright.campaign.report.wording import in_cents, in_local_span, in_seconds
+from kernelwright.campaign.report.wording import in_dollar_range, in_local_span, in_seconds
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
@@ -153,7 +153,7 @@ def status_table(states: "list[RunState]") -> FittedTable:
             Text(str(found.correct)),
             Text(in_local_span(found.started_at, found.ended_at)),
             Text(in_seconds(found.seconds)),
-            Text(in_cents(found.known_dollars, found.dollars)),
+            Text(in_dollar_range(found.known_dollars, found.dollars)),
         ]
         for found in states
     ]

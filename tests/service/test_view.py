@@ -169,7 +169,9 @@ def test_verdicts_are_never_cut(searched: tuple[KernelStore, SearchReport], widt
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize(("known", "spent"), [(12.34, "$12.34"), (0.56, "$0.56–")])
+@pytest.mark.parametrize(
+    ("known", "spent"), [(12.34, "$12.34"), (0.56, "$0.56–"), (0.0014, "$0.0014–")]
+)
 def test_the_state_of_a_campaign_keeps_its_id_and_figures(
     width: int, known: float, spent: str
 ) -> None:

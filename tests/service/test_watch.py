@@ -99,7 +99,7 @@ def test_a_wide_frame_tells_intervals_limits_and_what_comes() -> None:
         "and 2 more",
         "1 h 06 min of 8 h 00 min; at most 1 h 30 min left at this pace",
         "321 of 2000 evaluations",
-        "$1.2500 of $5.00, 40 calls, 123,456 tokens",
+        "$1.25 of $5.00, 40 calls, 123,456 tokens",
     ):
         assert words in text
 
@@ -113,8 +113,8 @@ def test_what_may_be_billed_besides_is_told_in_full_in_a_usual_terminal(width: i
     limits = shown.limits.model_copy(update={"evaluations": None, "tokens": 1_000_000})
     text = "\n".join(drawn(shown.model_copy(update={"used": used, "limits": limits}), width))
     assert "judged  1 evaluation\n" in text
-    assert "$1.2500 of $5.00, 40 calls, 123,456 of 1,000,000 tokens" in text
-    assert "at most $1.2500 and 111,111 tokens more, for 12 calls cut off" in text
+    assert "$1.25 of $5.00, 40 calls, 123,456 of 1,000,000 tokens" in text
+    assert "at most $1.25 and 111,111 tokens more, for 12 calls cut off" in text
 
 
 @pytest.mark.parametrize("height", [16, 24, 60])

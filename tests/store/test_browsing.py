@@ -105,7 +105,7 @@ def test_a_call_without_a_whole_reply_is_told_at_most(
     assert (row.known_tokens, row.tokens) == (10, 1010)
     assert (row.calls, row.paid) == (
         3,
-        "$0.0000, at most $0.0001 more for 2 calls without a whole reply",
+        "$0.0001, at most $0.0001 more for 2 calls without a whole reply",
     )
 
 

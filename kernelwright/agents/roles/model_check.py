@@ -6,6 +6,7 @@ import time
 from pydantic import BaseModel, ConfigDict
 
 from kernelwright.agents.budget import Budget, Caps
+from kernelwright.agents.cap_text import in_dollars
 from kernelwright.agents.message import Prompt, Purpose
 from kernelwright.agents.providers.client import Limits, ReplyMode
 from kernelwright.agents.providers.price import load_prices
@@ -51,7 +52,7 @@ class ModelReport(Record):
     @property
     def sentence(self) -> str:
         """Say it to a person."""
-        price = "no price known" if self.dollars is None else f"${self.dollars:.5f}"
+        price = "no price known" if self.dollars is None else in_dollars(self.dollars)
         usage = "" if self.reports_usage else ", usage estimated"
         able = "" if self.is_right else "; it cannot add 17 and 25"
         return (

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kernelwright.agents.cap_text import in_dollars
 from kernelwright.agents.message import ToolCall, Turn
 from kernelwright.agents.session.transcript import Handover, Transcript
 from kernelwright.plural import counted
@@ -88,7 +89,7 @@ class _Writer:
 
 def _money(transcript: Transcript) -> str:
     cost = transcript.cost
-    known, more = f"${cost.known_dollars:.4f}", f"${cost.assumed_dollars:.4f}"
+    known, more = in_dollars(cost.known_dollars), in_dollars(cost.assumed_dollars)
     return known if not cost.assumed_dollars else f"{known}, at most {more} more"
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from kernelwright.agents.budget import Caps, Cost
+from kernelwright.agents.cap_text import in_dollars
 from kernelwright.agents.providers.price import Price, PriceTable
 from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.agents.roles.text.coder_prompt import Brief, coder_prompt
@@ -93,7 +94,10 @@ def _dollars(model: ModelSpec, prices: PriceTable, usage: Usage) -> float | None
 
 
 def _money(dollars: float | None) -> str:
-    return "no price known" if dollars is None else f"${dollars:.2f}"
+    if dollars is None:
+        return "no price known"
+    # An estimate is no truer than to the cent, where it is as much.
+    return in_dollars(round(dollars, 2) or dollars)
 
 
 def _origin(model: ModelSpec, prices: PriceTable) -> str:

@@ -150,11 +150,6 @@ class CampaignReport(Record):
         return in_money(self._known_dollars, self.dollars, self._unbilled_calls)
 
     @property
-    def paid_in_cents(self) -> str:
-        """The same in cents."""
-        return in_money(self._known_dollars, self.dollars, self._unbilled_calls, digits=2)
-
-    @property
     def tokens_read_and_written(self) -> str:
         """The tokens of all calls as people read them."""
         known = sum(row.known_tokens for row in self.spending)

@@ -4,10 +4,15 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kernelwright.agents.cap_text import in_dollars
 from kernelwright.plural import counted
 
 if TYPE_CHECKING:
     from kernelwright.store.browsing import UnusableReplies
+
+
+_DIGITS = 4
+"""Of a dollar, behind the point: less than that is written nowhere."""
 
 
 def in_seconds(seconds: float) -> str:
@@ -43,15 +48,15 @@ def in_causes(replies: "Iterable[UnusableReplies]") -> str:
     return "; ".join(f"{model} {', '.join(told)}" for model, told in causes.items())
 
 
-def in_money(known: float, most: float, unbilled: int, digits: int = 4) -> str:
+def in_money(known: float, most: float, unbilled: int) -> str:
     """Write what was paid: what is known, and what more it may be where replies never came whole.
 
     `unbilled` is how many they are.
     """
-    told = f"${known:.{digits}f}"
-    more = f"${most - known:.{digits}f}"
-    if not float(more[1:]):
+    told = in_dollars(known)
+    if not round(most - known, _DIGITS):
         return told
+    more = in_dollars(most - known)
     return f"{told}, at most {more} more for {counted(unbilled, 'call')} without a whole reply"
 
 
@@ -65,7 +70,7 @@ def in_tokens(known: int, most: int) -> str:
     return f"{known:,}" if known == most else f"{known:,}, at most {most - known:,} more,"
 
 
-def in_cents(known: float, most: float) -> str:
+def in_dollar_range(known: float, most: float) -> str:
     """Write the same for a narrow column: `$0.02`, or from what is known to what it is at most."""
-    told, bound = f"{known:.2f}", f"{most:.2f}"
-    return f"${told}" if told == bound else f"${told}–{bound}"
+    told, bound = in_dollars(known), in_dollars(most)
+    return told if told == bound else f"{told}–{bound[1:]}"

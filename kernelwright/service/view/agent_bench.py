@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kernelwright.campaign.agent_bench.score import BenchReport, LevelScore, TaskScore
+from kernelwright.campaign.report.wording import in_dollar_range
 from kernelwright.service.view.fitted_table import Column, FittedTable
 
 _COLUMNS = ("solved", "at floor", "beats", "×floor", "offline", "tokens", "dollars", "min")
@@ -13,7 +14,7 @@ def score_line(score: TaskScore) -> str:
     """Say in a line how a variant fared with a task."""
     floor = "" if score.times_floor is None else f", {score.times_floor:.2f} × floor"
     mark = "~" if score.kind != "measured" else ""
-    cost = f", ${_paid(score)}" if score.tokens else ""
+    cost = f", {_paid(score)}" if score.tokens else ""
     by = f" by {score.author}" if score.author else ""
     solved = "solved" if score.solved else "not solved"
     solved += ", at the floor" if score.at_floor else ""
@@ -64,8 +65,7 @@ def _cells(line: LevelScore) -> list[Text]:
 
 def _paid(score: TaskScore | LevelScore) -> str:
     """Return the dollars, up to what they are at most where calls have no bill."""
-    known, most = f"{score.dollars - score.assumed_dollars:.4f}", f"{score.dollars:.4f}"
-    return known if known == most else f"{known}–{most}"
+    return in_dollar_range(score.dollars - score.assumed_dollars, score.dollars)
 
 
 def _figure(value: float | None) -> str:

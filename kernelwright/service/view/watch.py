@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.agents.cap_text import in_dollars
 from kernelwright.campaign.report.live_status import LiveStatus, LiveTask, UnderWay
 from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.evaluator.gain import Gain
@@ -212,17 +213,18 @@ def _spent(status: LiveStatus) -> Iterator[Text]:
     if not used.calls:
         yield _line("spent", "$0.00, no model was asked", "quiet")
         return
-    dollars = limits.dollars is not None and f"${limits.dollars:.2f}"
+    dollars = limits.dollars is not None and in_dollars(limits.dollars)
+    paid = f"{in_dollars(used.known_dollars)}{_of(dollars)}"
     yield _line(
         "spent",
-        f"${used.known_dollars:.4f}{_of(dollars)}, {_counted(used.calls, limits.calls, 'call')}, "
+        f"{paid}, {_counted(used.calls, limits.calls, 'call')}, "
         f"{used.known_tokens:,}{_of(limits.tokens and f'{limits.tokens:,}')} tokens",
     )
     if used.unbilled_calls:
         # On a line of its own: with the figures above it is too long for most terminals.
         yield _line(
             "",
-            f"at most ${used.dollars - used.known_dollars:.4f} and "
+            f"at most {in_dollars(used.dollars - used.known_dollars)} and "
             f"{used.tokens - used.known_tokens:,} tokens more, for "
             f"{counted(used.unbilled_calls, 'call')} cut off",
             "quiet",

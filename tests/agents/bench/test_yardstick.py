@@ -187,8 +187,8 @@ def test_sums_compare_a_team_with_the_offline_agents() -> None:
 def test_a_score_tells_what_was_billed_from_what_calls_without_a_bill_may_cost() -> None:
     scored = row("softmax", Variant.FULL, 9.0, MODEL)
     unsure = scored.model_copy(update={"dollars": 0.03, "assumed_dollars": 0.02})
-    assert score_line(scored).endswith(", $0.0100")
-    assert score_line(unsure).endswith(", $0.0100–0.0300")
+    assert score_line(scored).endswith(", $0.01")
+    assert score_line(unsure).endswith(", $0.01–0.03")
     report = REPORT.model_copy(update={"rows": (scored, unsure)})
     (full,) = report.table
     assert (full.dollars, full.assumed_dollars) == pytest.approx((0.04, 0.02))
