@@ -56,7 +56,9 @@ class AnthropicClient(SdkClient):
             base_url=endpoint.base_url and endpoint.base_url.rstrip("/").removesuffix("/v1"),
             max_retries=0,
             timeout=timeouts(limits, read_s=limits.stall_s),
-            http_client=anthropic.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
+            http_client=anthropic.DefaultAsyncHttpxClient(
+                transport=BoundedTransport(limits), follow_redirects=False
+            ),
         )
 
     async def send(

@@ -34,6 +34,11 @@ class AnthropicBatchClient(AnthropicClient):
         super().__init__(endpoint, limits)
         self._queue = BatchQueue[BatchRequest, _Result](self, limits)
 
+    @property
+    def streams(self) -> bool:
+        """Return False: results are fetched whole."""
+        return False
+
     async def _exchange(
         self, request: Request, limits: Limits, gathered: GatheredMessage, receipt: Receipt
     ) -> None:

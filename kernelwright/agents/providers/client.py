@@ -76,6 +76,10 @@ class ProviderClient(Protocol):
     def mode(self) -> ReplyMode:
         """Return how replies are held to their shape at present."""
 
+    @property
+    def streams(self) -> bool:
+        """Return whether replies are asked for as streams at present."""
+
     async def send(
         self,
         prompt: Prompt,

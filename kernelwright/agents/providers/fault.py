@@ -62,6 +62,8 @@ class FaultKind(StrEnum):
     """HTML with status 200: a login page, or a URL that is no API's."""
     NO_API = "no API"
     """HTML that refuses the request: of a proxy, or of a URL that is no API's."""
+    REDIRECTED = "redirected"
+    """The server sends requests elsewhere, which nobody has chosen; the message says where."""
     NO_PATH = "no such path"
     """404 of a server that has no such path, where no model is named: the base URL is another."""
     REFUSED_PROMPT = "refused prompt"
@@ -311,6 +313,11 @@ def sentence(model: str, fault: Fault) -> str:
             return (
                 f"{model} is not served there ({said}); expected a stream of its API's events: "
                 "check --base-url, and whether the network wants a login."
+            )
+        case FaultKind.REDIRECTED:
+            return (
+                f"{model} is not served there: the server redirects to {fault.message}; give that "
+                "as --base-url if it is meant."
             )
         case FaultKind.EMPTY:
             return (

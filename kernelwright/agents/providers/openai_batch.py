@@ -49,6 +49,11 @@ class OpenAIBatchClient(OpenAIResponsesClient):
         super().__init__(endpoint, limits)
         self._queue = BatchQueue[ResponseCreateParamsBase, _Line](self, limits)
 
+    @property
+    def streams(self) -> bool:
+        """Return False: results are fetched whole."""
+        return False
+
     async def _exchange(
         self,
         prompt: Prompt,

@@ -45,7 +45,9 @@ class OpenAIClient(SdkClient, ABC):
             base_url=endpoint.base_url,
             max_retries=0,
             timeout=timeouts(limits, read_s=limits.first_event_s),
-            http_client=openai.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
+            http_client=openai.DefaultAsyncHttpxClient(
+                transport=BoundedTransport(limits), follow_redirects=False
+            ),
         )
 
     async def send(

@@ -30,6 +30,8 @@ _EXCERPT = 120
 """Characters of a body that is no reply."""
 _PROMPTED = ("/messages", "/completions", "/responses")
 """Where requests ask for a reply."""
+_ENDPOINTS = ("/messages", "/chat/completions", "/responses")
+"""What clients put behind a base URL."""
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _LONGEST_READ = 4000
 """Characters of a refusal: gateways put their own words before the server's."""
@@ -51,6 +53,10 @@ class NoReply(Exception):  # noqa: N818 - becomes a Fault at the wire
         self.is_page = is_page
 
 
+class Redirected(Exception):  # noqa: N818 - becomes a Fault at the wire
+    """A server sends requests elsewhere: whoever is there has not been chosen to read prompts."""
+
+
 def _content_type(response: httpx2.Response) -> str:
     told: str = response.headers.get("content-type", "")
     return told.partition(";")[0].strip().lower()
@@ -59,6 +65,13 @@ def _content_type(response: httpx2.Response) -> str:
 def _place(url: httpx2.URL) -> str:
     """Return where an API is served, without a user's name and password."""
     return f"{url.scheme}://{url.netloc.decode()}{url.path}"
+
+
+def _base_of(url: httpx2.URL) -> str:
+    """Return the base URL for which requests go to this one, where it looks like an API's."""
+    place = _place(url)
+    ending = next((path for path in _ENDPOINTS if place.endswith(path)), "")
+    return place.removesuffix(ending)
 
 
 async def whole_body(response: httpx2.Response, field: str) -> dict[str, object] | None:
@@ -115,6 +128,9 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
         request.extensions = {**request.extensions, "trace": current_departure().trace}
         response = await super().handle_async_request(request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
+        if (target := response.headers.get("location")) and response.is_redirect:
+            await response.stream.aclose()
+            raise Redirected(_base_of(request.url.join(target)))
         is_page = _content_type(response) in _PAGES
         if is_page and response.status_code == 200 and request.url.path.endswith(_PROMPTED):
             await response.stream.aclose()
@@ -132,6 +148,7 @@ BROKEN = (
     httpx2.StreamError,
     TooManyBytes,
     NoReply,
+    Redirected,
     TimeoutError,
     *_UNREADABLE,
 )
@@ -161,6 +178,11 @@ class SdkClient:
     def mode(self) -> ReplyMode:
         """Return how replies are held to their shape at present."""
         return self._features.mode
+
+    @property
+    def streams(self) -> bool:
+        """Return whether replies are asked for as streams at present."""
+        return "stream" in self._features
 
     async def _at_once(self, response: httpx2.Response, field: str) -> dict[str, object] | None:
         """Return a reply that is no stream, as `whole_body` does, and ask for none from then on."""
@@ -223,6 +245,8 @@ def broken_fault(error: Exception) -> Fault:
         if isinstance(cause, NoReply):
             kind = FaultKind.WEB_PAGE if cause.is_page else FaultKind.UNREADABLE
             return Fault(kind, str(cause))
+        if isinstance(cause, Redirected):
+            return Fault(FaultKind.REDIRECTED, str(cause))
         if isinstance(cause, _UNREADABLE):
             return Fault(FaultKind.UNREADABLE, _fault_in(cause))
         if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):

@@ -47,6 +47,11 @@ class SabotagedClient:
         """Return how replies are held to their shape at present."""
         return self._wire.mode
 
+    @property
+    def streams(self) -> bool:
+        """Return whether replies are asked for as streams at present."""
+        return self._wire.streams
+
     async def send(
         self,
         prompt: Prompt,
