@@ -48,6 +48,8 @@ class ModelReport(Record):
     dollars: float | None
     """What the call cost; None where no price is known."""
     latency_s: float
+    streams: bool = True
+    """Whether replies come piece by piece."""
 
     @property
     def sentence(self) -> str:
@@ -57,8 +59,8 @@ class ModelReport(Record):
         able = "" if self.is_right else "; it cannot add 17 and 25"
         return (
             f"{self.model} answers in {self.latency_s:.1f} s for {price} "
-            f"({self.input_tokens} + {self.output_tokens} tokens{usage}): streaming, "
-            f"{_MODE_WORDS[self.mode]}{able}."
+            f"({self.input_tokens} + {self.output_tokens} tokens{usage}): "
+            f"{'streaming' if self.streams else 'no streams'}, {_MODE_WORDS[self.mode]}{able}."
         )
 
 
@@ -111,4 +113,5 @@ async def _examined(spec: ModelSpec) -> ModelReport:
         reports_usage=not any(u.is_estimate for u in usages),
         dollars=None if price is None else answer.cost.dollars,
         latency_s=time.monotonic() - started_s,
+        streams=wire.streams,
     )

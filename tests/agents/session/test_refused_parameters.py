@@ -3,6 +3,7 @@
 import pytest
 
 from kernelwright.agents.roles.model_check import doctor_model
+from tests.agents.loopback.partner import NAMES
 from tests.agents.loopback.server import LoopbackServer, Refused, Response
 from tests.agents.loopback.wire import Heard, Said
 
@@ -38,3 +39,20 @@ def test_a_schema_is_given_up_alone_where_it_is_named(monkeypatch: pytest.Monkey
     with LoopbackServer(script) as server:
         doctor_model("anthropic:claude-sonnet-5@high", server.base_url("anthropic"))
     assert [request.effort for request in server.requests] == ["high", "high"]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses"])
+@pytest.mark.parametrize("refuses", [True, False])
+def test_whether_a_server_streams_is_said(
+    wire: str, refuses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+
+    def script(request: Heard) -> Response:
+        if refuses and '"stream": true' in request.body.replace('":true', '": true'):
+            return Refused(400, "stream is not supported")
+        return Said('{"total": 42}')
+
+    with LoopbackServer(script) as server:
+        report = doctor_model(f"{wire}:{NAMES[wire]}", server.base_url(wire))
+    assert ("): no streams, " if refuses else "): streaming, ") in report.sentence
