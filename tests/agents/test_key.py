@@ -3,9 +3,10 @@
 import pytest
 
 from kernelwright.agents.providers.client import Endpoint
-from kernelwright.agents.providers.key import Key
+from kernelwright.agents.providers.key import Key, find_key
 from kernelwright.agents.providers.output_limit import Asked
 from kernelwright.agents.providers.sdk_client import SdkClient
+from kernelwright.errors import ModelError
 
 OWN = "sk-own-0123456789abcdefghij"
 OTHER = "sk-other-9876543210zyxwvutsr"
@@ -37,3 +38,19 @@ def test_a_key_that_is_cut_off_is_hidden_and_a_public_prefix_is_not() -> None:
 
 def test_a_word_that_stands_for_a_key_hides_no_part_of_other_words() -> None:
     assert Key("k").redact("max_tokens: no key k, k-9") == "max_tokens: no key [key], [key]-9"
+
+
+@pytest.mark.parametrize(
+    ("secret", "found"),
+    [
+        ("sk-one\nsk-two", "a line break"),
+        ("sk-\u200bone", r"the character '\\u200b'"),
+        ("a b", "the character ' '"),
+    ],
+)
+def test_what_is_no_key_is_told_before_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch, secret: str, found: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", secret)
+    with pytest.raises(ModelError, match=f"found {found} in it; set ANTHROPIC_API_KEY"):
+        find_key("anthropic")

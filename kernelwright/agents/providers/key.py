@@ -70,7 +70,7 @@ def find_key(provider: str, *, is_required: bool = True) -> Key:
     """Return a provider's key from the environment, else from the system's keyring.
 
     Raises:
-        ModelError: a key is required and neither place has one.
+        ModelError: a key is required and neither place has one, or what is there is no key.
     """
     variable = variable_of(provider)
     secret = os.environ.get(variable, "").strip() or _from_keyring(provider)
@@ -78,6 +78,13 @@ def find_key(provider: str, *, is_required: bool = True) -> Key:
         raise ModelError(
             f"expected a key for {provider}, found none; set {variable}, or store one with "
             f"`keyring set {KEYRING_SERVICE} {provider}`."
+        )
+    # It travels in a header, which holds nothing else.
+    if (stray := next((c for c in secret if not "!" <= c <= "~"), None)) is not None:
+        found = "a line break" if stray in "\r\n" else f"the character {stray!a}"
+        raise ModelError(
+            f"expected the key for {provider} alone, in ASCII and without blanks, found {found} "
+            f"in it; set {variable} to the key."
         )
     return Key(secret)
 
