@@ -79,6 +79,12 @@ def parse(text: str, shape: type[Shape], accept: Acceptance[Shape] | None = None
     )
 
 
+def object_in(text: str) -> dict[str, object] | None:
+    """Return the first object that a text holds, read as `parse` reads it; None without one."""
+    readings = (data for candidate in _candidates(text) for data in _readings(candidate))
+    return next((data for data in readings if isinstance(data, dict)), None)
+
+
 def _validated(data: object, shape: type[Shape]) -> Shape:
     """Return a record, from what models write for it: parts as JSON text, or its only part bare.
 

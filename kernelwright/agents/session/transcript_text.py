@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.agents.cap_text import in_dollars
 from kernelwright.agents.message import ToolCall, Turn
+from kernelwright.agents.session.parse import object_in
 from kernelwright.agents.session.transcript import Handover, Transcript
 from kernelwright.plural import counted
 
@@ -57,18 +58,16 @@ class _Writer:
             yield from self._call(call)
 
     def _call(self, call: ToolCall) -> Iterator[str]:
-        try:
-            arguments = json.loads(call.arguments)
-        except (ValueError, RecursionError):
+        if (arguments := object_in(call.arguments)) is None:
             yield from self._indented(f"→ {call.name}, unreadable: {call.arguments}")
             return
-        told = arguments if isinstance(arguments, dict) else {}
-        program = told["program"] if isinstance(told.get("program"), dict) else {}
+        written = arguments.get("program")
+        program = written if isinstance(written, dict) else {}
         kernels = program.get("kernels")
         if not isinstance(kernels, list) or not all(isinstance(k, dict) for k in kernels):
             yield from self._indented(f"→ {call.name} {_readable(arguments)}")
             return
-        about = told.get("cause") or program.get("idea", "")
+        about = arguments.get("cause") or program.get("idea", "")
         yield from self._indented(f"→ {call.name}: {about}")
         for kernel in kernels:
             launch = {key: value for key, value in kernel.items() if key not in _BODIES}

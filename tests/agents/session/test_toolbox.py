@@ -308,3 +308,10 @@ def test_a_best_program_that_is_not_known_yet_is_not_denied(box: Toolbox, call: 
     told = run(box, call).result
     assert told.is_error
     assert re.search("you know of no (right program|template) yet; what the search", told.text)
+
+
+def test_an_empty_search_text_is_told_with_the_size_of_what_it_is_searched_in() -> None:
+    edit = TextEdit(part="source", search="", replace="x")
+    told = f"search text is empty, .* has {len(BODY)} characters"
+    with pytest.raises(InputError, match=told):
+        edited_draft(draft(BODY), [edit])

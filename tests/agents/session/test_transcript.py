@@ -172,3 +172,11 @@ def test_empty_replies_count_with_what_a_task_took(judge: Shared) -> None:
     calls = partner.ledger.calls()
     assert len(calls) == 3
     assert spent.dollars == pytest.approx(sum(call.cost.dollars for call in calls))
+
+
+def test_a_call_that_is_carried_out_is_shown_as_it_was_read() -> None:
+    call = ToolCall(id="c1", name="show", arguments='{"what": "mlx", "from_line": 1}} oops')
+    lines = "\n".join(transcript_lines(of(Turn(speaker="assistant", calls=(call,)))))
+    assert "unreadable" not in lines
+    assert "mlx" in lines
+    assert "oops" not in lines

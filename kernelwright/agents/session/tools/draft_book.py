@@ -11,6 +11,7 @@ from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.session.tools.schema import TextEdit
 from kernelwright.errors import InputError
 from kernelwright.metal.kernel import Program
+from kernelwright.plural import counted
 
 LONGEST_PROGRAM = 100_000
 """Bytes of a program's texts; what people write has a few thousand."""
@@ -138,7 +139,12 @@ def _kernel(draft: ProgramDraft, name: str) -> KernelDraft:
 def _replaced(text: str, edit: TextEdit, where: str) -> str:
     if not edit.search and not text:
         return edit.replace
-    count = text.count(edit.search) if edit.search else 0
+    if not edit.search:
+        size = counted(len(text), "character")
+        raise InputError(
+            f"the search text is empty, and {where} has {size}; search for a piece of it."
+        )
+    count = text.count(edit.search)
     if count != 1:
         raise InputError(
             f"expected {edit.search[:120]!r} exactly once in {where}, found it {count} times; "
