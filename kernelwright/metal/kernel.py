@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -108,24 +108,24 @@ class Program(Record):
                 made.add(name)
         if missing := [t.name for t in self.outputs if t.name not in made]:
             raise ValueError(f"no kernel writes {', '.join(missing)}")
-        unknown = set[str]().union(*map(symbols_in, self._extents())) - self.symbols
-        if unknown:
-            names = ", ".join(("whole numbers", *sorted(self.symbols)))
-            raise ValueError(
-                f"unknown dimension {', '.join(sorted(unknown))} in an extent; expected {names}"
-            )
+        for place, extents in self._extents():
+            if unknown := set[str]().union(*map(symbols_in, extents)) - self.symbols:
+                names = ", ".join(("whole numbers", *sorted(self.symbols)))
+                raise ValueError(
+                    f"unknown dimension {', '.join(sorted(unknown))} in {place}; expected {names}"
+                )
         return self
 
-    def _extents(self) -> list[Extent]:
-        shapes = [e for t in (*self.outputs, *self.temporaries) for e in t.shape]
-        launches = [e for k in self.kernels for e in (*k.grid, *k.threadgroup)]
-        constants = [
-            v
-            for k in self.kernels
-            for v in k.template.values()
-            if isinstance(v, int | str) and not isinstance(v, bool | Dtype)
-        ]
-        return [*shapes, *launches, *constants]
+    def _extents(self) -> Iterator[tuple[str, Sequence[Extent]]]:
+        """Yield sizes with where they stand."""
+        for array in (*self.outputs, *self.temporaries):
+            yield f"the shape of {array.name}", array.shape
+        for kernel in self.kernels:
+            yield f"the grid of kernel {kernel.name}", kernel.grid
+            yield f"the threadgroup of kernel {kernel.name}", kernel.threadgroup
+            for name, value in kernel.template.items():
+                if isinstance(value, int | str) and not isinstance(value, bool | Dtype):
+                    yield f"template value {name} of kernel {kernel.name}", (value,)
 
     @property
     def symbols(self) -> frozenset[str]:

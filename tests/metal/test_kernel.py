@@ -83,7 +83,7 @@ def test_one_symbol_means_one_size() -> None:
         ),
         (
             {"outputs": (Tensor(name="y", dtype=Dtype.FLOAT32, shape=("depth",)),)},
-            "unknown dimension depth",
+            "unknown dimension depth in the shape of y; expected whole numbers",
         ),
         (
             {"temporaries": (Tensor(name="x", dtype=Dtype.FLOAT32, shape=(1,)),)},

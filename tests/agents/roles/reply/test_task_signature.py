@@ -73,7 +73,7 @@ def _tunable(name: str) -> dict[str, object]:
         ({"tunables": [_tunable("align")]}, "tunable align has the name of a function"),
         ({"tunables": [_tunable("t"), _tunable("t")]}, "tunable t has the name of another tunable"),
         ({"grid": ["n0"]}, "grid has three sizes"),
-        ({"grid": ["n9", 1, 1]}, "unknown dimension n9"),
+        ({"grid": ["n9", 1, 1]}, "unknown dimension n9 in the grid of kernel affine; expected"),
         ({"grid": ["n0 **", 1, 1]}, "launch arithmetic"),
         ({"inputs": ["y"]}, "reads 'y' before it is made"),
         ({"name": "two words"}, "name: expected it to be a name of at most 64 letters"),
