@@ -19,7 +19,7 @@ from kernelwright.evaluator.oracle.reference import Reference, calibrate
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.worker import start
-from kernelwright.ir import canonicalize, capture
+from kernelwright.ir import Dtype, canonicalize, capture
 from kernelwright.metal.device.base import ForcedCondition
 from kernelwright.metal.device.executable import RunResult
 from kernelwright.metal.kernel import Kernel, Program, Tensor
@@ -283,6 +283,37 @@ def test_a_wrong_place_is_told_with_what_stands_there(
     told = {given.index[-1]: given.value for given in first.inputs}
     right, wrong = told[int(first.expected)], told[int(first.found)]
     assert right == wrong or math.isnan(right)
+
+
+@pytest.mark.parametrize(("condition", "is_right"), [("v > best", True), ("v - best > 0", False)])
+def test_what_hangs_on_a_signed_overflow_is_refused(
+    evaluator: Evaluator, condition: str, is_right: bool
+) -> None:
+    task = Task(
+        canonicalize(capture(lambda x: mx.argmax(x, axis=-1), mx.zeros((6, 40), mx.int32))), "t"
+    )
+    kernel = Kernel(
+        name="largest",
+        inputs=("x",),
+        outputs=("y",),
+        source=f"""
+uint row = thread_position_in_grid.x;
+int best = x[row * 40];
+uint at = 0;
+for (uint i = 1; i < 40; ++i) {{
+    int v = x[row * 40 + i];
+    if ({condition}) {{ best = v; at = i; }}
+}}
+y[row] = at;
+""",
+        grid=(6, 1, 1),
+        threadgroup=(6, 1, 1),
+    )
+    x = Tensor(name="x", dtype=Dtype.INT32, shape=(6, 40))
+    y = Tensor(name="y", dtype=Dtype.UINT32, shape=(6,))
+    found = evaluator.evaluate(task, Program(inputs=(x,), outputs=(y,), kernels=(kernel,)))
+    assert found.is_correct is is_right, found.summary
+    assert is_right or "a signed integer's overflow" in found.summary
 
 
 def test_what_caught_one_program_is_put_to_the_next_search(evaluator: Evaluator) -> None:

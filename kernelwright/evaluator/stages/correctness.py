@@ -81,7 +81,10 @@ def judge_build(result: RunResult, reference: Reference, where: str) -> None:
     try:
         check_answer(result, reference)
     except Failure as failure:
-        words = f"right where it runs plainly, and wrong {where}: {failure.summary}"
+        words = (
+            f"right where it runs plainly, and wrong {where}, so that it hangs on what C++ leaves "
+            f"open, as a signed integer's overflow, or on how it is compiled: {failure.summary}"
+        )
         raise replace(failure, summary=words) from None
 
 

@@ -21,7 +21,16 @@ from kernelwright.evaluator.speed.race import Race, marked
 from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.metal.device.base import Counters, DeviceInfo
 
-_TINY = 1e-300
+
+@dataclass(frozen=True)
+class _Worst:
+    """The worst errors of one output over all cases so far."""
+
+    absolute: float
+    relative: float
+    reference: Reference
+    of_row: Deviation
+    """Of the case with the row that is furthest off, in which MLX's own error stands beside it."""
 
 
 @dataclass
@@ -48,7 +57,7 @@ class Verdict:
     """The id of the visible case that failed."""
     checked: "Verdict | None" = None
     """What it was before the program was timed, where it came so far."""
-    _worst: dict[int, tuple[Reference, Deviation]] = field(default_factory=dict)
+    _worst: dict[int, _Worst] = field(default_factory=dict)
 
     def again(self) -> "Verdict":
         """Return a verdict that goes on from here by itself."""
@@ -76,23 +85,25 @@ class Verdict:
         return bool(self.speedups) and fastest(self.speedups).bounds[0] > 1 + least_gain
 
     def keep_worst(self, reference: Reference, deviations: tuple[Deviation, ...]) -> None:
-        """Remember the error of each output that came closest to its bound."""
+        """Remember the worst errors of each output: of its elements, and of a row."""
         for place, deviation in enumerate(deviations):
             before = self._worst.get(place)
-            if before is None or _share(deviation) > _share(before[1]):
-                self._worst[place] = (reference, deviation)
+            new = _Worst(
+                deviation.maximum_absolute, deviation.maximum_relative, reference, deviation
+            )
+            self._worst[place] = new if before is None else _worse(before, new)
 
     def _accuracy(self) -> tuple[OutputAccuracy, ...]:
         return tuple(
             OutputAccuracy(
                 output=place,
-                maximum_absolute=deviation.maximum_absolute,
-                maximum_relative=deviation.maximum_relative,
-                row_relative=deviation.row_relative,
-                reference_row_relative=reference.mlx_row_error(place),
-                bound=deviation.bound,
+                maximum_absolute=worst.absolute,
+                maximum_relative=worst.relative,
+                row_relative=worst.of_row.row_relative,
+                reference_row_relative=worst.reference.mlx_row_error(place),
+                bound=worst.of_row.bound,
             )
-            for place, (reference, deviation) in sorted(self._worst.items())
+            for place, worst in sorted(self._worst.items())
         )
 
     def keep_race(self, race: Race, bytes_per_s: float) -> None:
@@ -149,9 +160,14 @@ class Verdict:
         )
 
 
-def _share(deviation: Deviation) -> float:
-    """Return how much of its bound an error takes."""
-    return deviation.row_relative / max(deviation.bound, _TINY)
+def _worse(one: _Worst, other: _Worst) -> _Worst:
+    """Return the worst errors of both."""
+    row = max(one, other, key=lambda worst: worst.of_row.row_relative)
+    return replace(
+        row,
+        absolute=max(one.absolute, other.absolute),
+        relative=max(one.relative, other.relative),
+    )
 
 
 def fastest(speedups: Sequence[Speedup]) -> Speedup:

@@ -9,6 +9,7 @@ from kernelwright.agents.message import Tool, ToolCall
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.reply.reply_schema import Draft, KernelDraft, ProgramDraft
 from kernelwright.agents.roles.reply.task_signature import Interface
+from kernelwright.agents.roles.text.feedback import told_apart
 from kernelwright.agents.roles.text.program_text import shown
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.draft_book import edited as edited_draft
@@ -22,7 +23,16 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir import Dtype
 from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
-from tests.agents.loopback.scene import BODY, CHEAT, DEVICE, TASK, checked, correct, draft
+from tests.agents.loopback.scene import (
+    BODY,
+    CHEAT,
+    DEVICE,
+    SUBMIT_FIRST,
+    TASK,
+    checked,
+    correct,
+    draft,
+)
 from tests.agents.loopback.wire import Calls
 
 
@@ -315,3 +325,28 @@ def test_an_empty_search_text_is_told_with_the_size_of_what_it_is_searched_in() 
     told = f"search text is empty, .* has {len(BODY)} characters"
     with pytest.raises(InputError, match=told):
         edited_draft(draft(BODY), [edit])
+
+
+def test_a_check_that_failed_in_a_killed_process_is_known_to_the_next(judge: Shared) -> None:
+    def opened() -> Toolbox:
+        return Toolbox(task=TASK, workbench=Bench(judge), caps=ToolCaps())
+
+    check = ToolCall(id="1", name="check", arguments=checked(draft(CHEAT)).arguments)
+    first, second = opened(), opened()
+    ran = first.run(check)
+    second.run(check, ran.result)
+    refused = run(second, SUBMIT_FIRST).result
+    assert refused.is_error
+    assert "d1 failed its check: mend it before it is submitted" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [((632908123.0, 632908124.0), ("632908123", "632908124")), ((-1.1455501, -1.14555), None)],
+)
+def test_numbers_that_differ_are_told_apart(
+    values: tuple[float, float], told: tuple[str, str] | None
+) -> None:
+    texts = told_apart(*values)
+    assert texts[0] != texts[1]
+    assert told in (None, texts)

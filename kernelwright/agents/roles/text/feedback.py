@@ -13,6 +13,7 @@ _MOST = 6
 _HASH = re.compile(r"_[0-9a-f]{16}$")
 _BASELINES = {"eager": "plain MLX", "compile": "mx.compile", "fast": "mx.fast"}
 _SECTOR_BYTES = 32
+_WHOLE = 2.0**53
 _WASTEFUL = 1.25
 """From so many times the sectors that its bytes fill, an access is worth a remark."""
 _UNPROVEN = (
@@ -138,15 +139,30 @@ def _mismatch(mismatch: Mismatch, program: Program) -> str:
     words = f"{name} is wrong at {mismatch.words}, for inputs {', '.join(mismatch.shapes)}"
     if mismatch.expected is not None and mismatch.found is not None:
         index = ", ".join(map(str, mismatch.index))
-        words += f": {name}[{index}] should be {mismatch.expected:.6g}, found {mismatch.found:.6g}"
+        right, wrong = told_apart(mismatch.expected, mismatch.found)
+        words += f": {name}[{index}] should be {right}, found {wrong}"
     given = ", ".join(
-        f"{program.inputs[i.input].name}[{', '.join(map(str, i.index))}] is {i.value:.6g}"
+        f"{program.inputs[i.input].name}[{', '.join(map(str, i.index))}] is {_number(i.value)}"
         for i in mismatch.inputs[:_MOST]
         if i.input < len(program.inputs)
     )
     if given:
         words += f", where {given}"
     return f"{words}."
+
+
+def _number(value: float, digits: int = 6) -> str:
+    """Write a whole number whole, and others with some digits."""
+    return str(int(value)) if value.is_integer() and abs(value) < _WHOLE else f"{value:.{digits}g}"
+
+
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Write two numbers with as many digits as tell them apart."""
+    for digits in (6, 9, 17):
+        texts = _number(one, digits), _number(other, digits)
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def _accuracy(evaluation: Evaluation) -> Iterator[str]:

@@ -234,6 +234,7 @@ def task_text(task: Task, device: DeviceInfo, share: float = 1.0) -> str:
             "graph": _cut(graph_page(task), share),
             "launches": launches_text(graph, device),
             "judged": judged_sentences(graph),
+            "is_exact": not any(type_.dtype.is_float for type_ in graph.types),
             "bytes_read": sum(least_bytes_read(graph)),
             "bytes_held": sum(type_.nbytes for type_ in graph.input_types),
             "bytes_written": sum(t.nbytes for t in graph.output_types),

@@ -36,7 +36,8 @@ _SENTENCES = {
         -inf where the row is not.""",
     "poles": """Zeros, negative and denormal arguments occur: infinities and NaN are kept as IEEE
         has them.""",
-    "sums": """Sums: values far from zero with small differences occur; accumulate in float.""",
+    "sums": """Sums: values far from zero with small differences occur; accumulate floats in float,
+        integers in their own type.""",
     "variances": """Variances: take them from differences to the mean, not from squares' mean.""",
     "halves": """round: halves go to the even neighbour.""",
     "steps": """Steps: whole numbers and both zeros are hit exactly.""",
@@ -49,16 +50,28 @@ _SENTENCES = {
 }
 
 
+_OF_INTEGERS = {
+    "extremes": """Maxima and minima: rows of equal values occur; start from the first element.""",
+    "places": """argmax, argmin: the place is exact; among equal values the first one wins.""",
+    "orders": """Orders: ties occur, and argsort names the earlier place first.""",
+    "sums": """Sums: add in the type of the sum, which wraps.""",
+    "choices": "",
+    "products": """Products are summed in their own type, which wraps.""",
+}
+"""What holds instead where a graph has no floats."""
+
+
 def judged_sentences(graph: Graph) -> tuple[str, ...]:
     """Return a sentence for each kind of op that a graph holds."""
-    return tuple(" ".join(_SENTENCES[subject].split()) for subject in _subjects(graph))[:_MOST]
+    has_floats = any(type_.dtype.is_float for type_ in graph.types)
+    sentences = _SENTENCES if has_floats else _SENTENCES | _OF_INTEGERS
+    found = (" ".join(sentences[subject].split()) for subject in _subjects(graph))
+    return tuple(filter(None, found))[:_MOST]
 
 
 def _subjects(graph: Graph) -> Iterator[str]:
     ops = {node.op for node in graph.nodes}
     found = [subject for subject, names in _OPS.items() if ops & names]
-    if {"mean", "square"} <= ops:
-        found.append("variances")
     if "exp" in ops and ops & _ADDED_UP:
         found = list(dict.fromkeys("totals" if s == "exponentials" else s for s in found))
     yield from dict.fromkeys(found)

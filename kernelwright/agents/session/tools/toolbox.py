@@ -94,6 +94,8 @@ class Toolbox:
     """Ids of the programs whose evaluation counts for this conversation."""
     _right: dict[str, NamedDraft] = field(default_factory=dict)
     """Drafts that were checked and are right, by program."""
+    _wrong: set[str] = field(default_factory=set)
+    """Programs whose check failed in a process that was killed since."""
 
     def __post_init__(self) -> None:
         self.interface = Interface(self.task)
@@ -181,6 +183,8 @@ class Toolbox:
                 self._count(draft.program)
                 if tells_right(recorded.text.removeprefix(f"{draft.name}: ")):
                     self._right[draft.program.id] = draft
+                else:
+                    self._wrong.add(draft.program.id)
             return lambda: self._checked(draft)
         if isinstance(arguments, Measure):
             if recorded is not None and not recorded.is_error:
@@ -365,6 +369,8 @@ class Toolbox:
             raise InputError(
                 f"{draft.name} is {evaluation.status.value}: mend it before it is submitted."
             )
+        if evaluation is None and draft.program.id in self._wrong:
+            raise InputError(f"{draft.name} failed its check: mend it before it is submitted.")
         if not marks(draft.program).isdisjoint(map(mark_of, self.history)):
             raise InputError(f"{draft.name} differs in nothing that matters from one tried before.")
 
@@ -405,4 +411,6 @@ def _arguments(call: ToolCall, names: Sequence[str]) -> BaseModel:
 
 def _values(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], start: int, stop: int) -> str:
     flat = array.reshape(-1)[start : min(stop, start + _MOST_VALUES)]
-    return ", ".join(f"{float(v):.6g}" for v in flat) or "nothing there"
+    is_whole = array.dtype.kind in "biu"
+    texts = (str(int(v)) if is_whole else f"{float(v):.6g}" for v in flat)
+    return ", ".join(texts) or "nothing there"

@@ -161,7 +161,7 @@ def test_what_must_move_is_what_the_floor_counts() -> None:
     graph = canonicalize(capture(lambda t, i: t[i] * 2, table, mx.zeros((8,), mx.int32)))
     told = task_text(Task(graph, "taken"), DEVICE)
     # Which rows are read the indices decide, of which two bytes tell them apart; all may be one.
-    assert f"must move: {2 * 8 + 64 * 4} bytes read (whatever the inputs' " in told
+    assert f"must move: {2 * 8 + 64 * 4} bytes read (of " in told
     assert f" ask for more), {rows.nbytes} bytes written" in told
 
 
@@ -227,3 +227,13 @@ def test_what_a_node_moves_counts_what_is_stored() -> None:
         *(f"{nbytes} bytes" for nbytes in expected[:-1]),
         f"{expected[-1]} bytes, output",
     ]
+
+
+def test_a_task_of_integers_is_told_nothing_of_floats() -> None:
+    def counted(x: mx.array) -> mx.array:
+        return mx.where(x > 0, x, 0).sum(axis=-1) + x.max(axis=-1)
+
+    told = task_text(Task(canonicalize(capture(counted, mx.zeros((4, 8), mx.int32))), "t"), DEVICE)
+    assert "every element is exact" in told
+    for word in ("NaN", "float64", "in float", "infinit"):
+        assert word not in told.partition("What the judge tries")[2].partition("Device:")[0], told
