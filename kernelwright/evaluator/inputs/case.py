@@ -31,11 +31,11 @@ from kernelwright.evaluator.inputs.lone import (
     turns,
 )
 from kernelwright.evaluator.inputs.meeting import hide_behind, meet
-from kernelwright.evaluator.inputs.mixed import draw_mixed, shaped
+from kernelwright.evaluator.inputs.mixed import draw_mixed, lower_terms, shaped
 from kernelwright.evaluator.inputs.repetition import repetition_of
 from kernelwright.evaluator.inputs.structures.placing import structure
 from kernelwright.evaluator.inputs.swept import SweptInputs
-from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
+from kernelwright.evaluator.inputs.value_domain import Domain, domains_of, is_summed
 from kernelwright.evaluator.inputs.whole_range import groups_of, place_anywhere
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
@@ -218,6 +218,8 @@ class Case:
             if self.distribution is Distribution.BEHIND_MASK or self.part % 2:
                 is_open = np.asarray(exact[mask], bool)
                 hide_behind(drawn[place], is_open, types[place].dtype, random)
+                if is_summed(self.graph, self.graph.inputs[place]):
+                    lower_terms(drawn[place], types[place].dtype)
         if self.literals and self.distribution is Distribution.LITERALS:
             for place in places:
                 place_literals(drawn[place], self.literals, types[place].dtype, random)
@@ -286,7 +288,7 @@ _MAY_BE_ZERO = frozenset(
         *(Distribution.MASKED, Distribution.ZERO, Distribution.DENORMAL, Distribution.EXTREME),
         *(Distribution.MIXED, Distribution.SENTINEL, Distribution.NAN, Distribution.INFINITE),
         *(Distribution.PAIRED, Distribution.BEHIND_MASK, Distribution.LITERALS),
-        Distribution.LATTICE,
+        *(Distribution.LATTICE, Distribution.BESIDE_NAN, Distribution.NEAR_ENDS),
     )
 )
 """Kinds whose positive inputs come as close to zero as they like."""
@@ -294,13 +296,11 @@ _MAY_BE_ZERO = frozenset(
 
 _WITH_EXTREMES = frozenset(
     (
-        *(Distribution.EXTREME, Distribution.SENTINEL, Distribution.MIXED, Distribution.PAIRED),
-        *(Distribution.BEHIND_MASK, Distribution.LITERALS),
+        *(Distribution.EXTREME, Distribution.SENTINEL, Distribution.PAIRED),
+        *(Distribution.BEHIND_MASK, Distribution.LITERALS, Distribution.BESIDE_NAN),
     )
 )
-_LARGEST_TERM = {Dtype.FLOAT16: (40000.0, 1024.0)}
-"""Beyond which a term is lowered, and to what; elsewhere to 2^50, of which a million squares are
-still a float32. Halves as far from zero as masks are stay there."""
+"""Kinds whose terms are lowered as a whole; of mixed rows it hangs on their kind."""
 
 
 def _lies_anywhere(array: Array, domain: Domain) -> bool:
@@ -325,9 +325,7 @@ def _rounded(values: Values, draws: Draw, type_: TensorType, domain: Domain) -> 
         if domain.is_share:
             values = as_shares(values)
     if domain.is_summed and kind in _WITH_EXTREMES:
-        beyond, largest = _LARGEST_TERM.get(type_.dtype, (2.0**50, 2.0**50))
-        is_beyond = np.isfinite(values) & (np.abs(values) > beyond)
-        np.copyto(values, np.copysign(np.float32(largest), values), where=is_beyond)
+        lower_terms(values, type_.dtype)
     if type_.dtype is Dtype.COMPLEX64:
         imaginary = random.standard_normal(type_.shape, np.float32)
         return (values + 1j * imaginary).astype(np.complex64)

@@ -72,6 +72,11 @@ class Distribution(StrEnum):
     """Structure that users' data has: ramps, images, padding, fresh parameters, masks, orders."""
     LITERALS = "literals"
     """The numbers that stand in the program's own text, and their neighbours."""
+    BESIDE_NAN = "NaN beside far numbers"
+    """A NaN before or behind hundreds, numbers near the end of the format, or infinities."""
+    NEAR_ENDS = "near the ends"
+    """One number some powers of two below the format's end, or all close above its least normal
+    one: catches a factor that overflows, or underflows, where nothing need."""
 
 
 FOCUSED = frozenset(
@@ -80,10 +85,16 @@ FOCUSED = frozenset(
         *(Distribution.MASKED, Distribution.SPECIAL, Distribution.NAN, Distribution.INFINITE),
         *(Distribution.ZERO, Distribution.EXTREME, Distribution.SENTINEL, Distribution.SORTED),
         *(Distribution.ONE_HOT, Distribution.CONSTANT),
+        *(Distribution.BESIDE_NAN, Distribution.NEAR_ENDS),
     )
 )
 """Kinds that one input takes at a time, lest they hide the others."""
-NOT_FINITE = frozenset((Distribution.SPECIAL, Distribution.NAN, Distribution.INFINITE))
+NOT_FINITE = frozenset(
+    (
+        *(Distribution.SPECIAL, Distribution.NAN, Distribution.INFINITE),
+        Distribution.BESIDE_NAN,
+    )
+)
 """Kinds that show whether products by zero are computed: the other inputs have rows of zeros."""
 ROTATED = (
     *(Distribution.SPECIAL, Distribution.ZERO, Distribution.EXTREME, Distribution.MASKED),

@@ -6,6 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.inputs.distribution import NOT_FINITE, Distribution
+from kernelwright.evaluator.inputs.far_rows import (
+    lane_distance,
+    limits_of,
+    place_beside_nan,
+    place_near_ends,
+)
 from kernelwright.ir.graph.dtype import Dtype
 
 Values = NDArray[np.float32]
@@ -24,10 +30,8 @@ _LATTICES = tuple(
     )
 )
 """Small exact numbers, most of whose sums, differences and products are such."""
-_LANES, _MOST_TWINS = 32, 256
-"""Lanes of a simdgroup, and rows of a case that hold a number in one lane twice."""
-_POWER_SHARE = 0.75
-"""Of such rows, so many hold them as far apart as vectors of lanes are long."""
+_MOST_TWINS = 256
+"""Rows of a case that hold a number in one lane twice."""
 _OF_256 = 77
 """Of 256: a share of three tenths."""
 _MASK_TURNS = 4
@@ -89,15 +93,6 @@ def as_shares(values: Values) -> Values:
     """Map positive numbers to numbers between zero and one, in their order."""
     bounded = np.minimum(values, np.float32(1 << 20))
     return np.asarray(bounded / (1 + bounded))
-
-
-def limits_of(dtype: Dtype) -> tuple[float, float]:
-    """Return the largest number of a format and its smallest normal one, as float32 holds them."""
-    if dtype is Dtype.FLOAT16:
-        return 65504.0, 2.0**-14
-    if dtype is Dtype.BFLOAT16:
-        return 2.0**127 * (2 - 2.0**-7), 2.0**-126
-    return float(np.finfo(np.float32).max), 2.0**-126
 
 
 def _normal(count: int, length: int, _: Dtype, random: Random) -> Values:
@@ -259,10 +254,7 @@ def _nan(count: int, length: int, dtype: Dtype, random: Random) -> Values:
 
 def place_twins(row: Values, value: float, random: Random) -> None:
     """Put a value into a row twice, whole simdgroups apart where it is that long."""
-    multiples = max((len(row) - 1) // _LANES, 1)
-    power = 1 << int(random.integers(multiples.bit_length()))
-    apart = _LANES * (power if random.random() < _POWER_SHARE else multiples)
-    apart = apart if apart < len(row) else min(1, len(row) - 1)
+    apart = lane_distance(len(row), random)
     first = int(random.integers(0, len(row) - apart))
     row[first], row[first + apart] = value, value
 
@@ -275,6 +267,18 @@ def _infinite(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     values[4::5, 0], values[4::5, -1] = np.inf, -np.inf
     if count > 1:
         values[-1] = np.inf
+    return values
+
+
+def _beside_nan(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    values = _normal(count, length, dtype, random)
+    place_beside_nan(values[:_MOST_TWINS], dtype, random)
+    return values
+
+
+def _near_ends(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    values = _normal(count, length, dtype, random)
+    place_near_ends(values[:_MOST_TWINS], dtype, random)
     return values
 
 
@@ -403,6 +407,8 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.FAINT: _faint,
     Distribution.STRUCTURED: _normal,
     Distribution.BOUNDARY: _normal,
+    Distribution.BESIDE_NAN: _beside_nan,
+    Distribution.NEAR_ENDS: _near_ends,
 }
 
 

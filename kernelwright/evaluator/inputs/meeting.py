@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.inputs.draw import Random, Values, limits_of
+from kernelwright.evaluator.inputs.draw import Random, Values
+from kernelwright.evaluator.inputs.far_rows import limits_of
 from kernelwright.ir.graph.dtype import Dtype
 
 _KINDS = 5

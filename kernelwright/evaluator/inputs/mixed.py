@@ -32,10 +32,17 @@ TAME = (
 EVENTS = (
     *(Distribution.NAN, Distribution.INFINITE, Distribution.MASKED, Distribution.ZERO),
     *(Distribution.SENTINEL, Distribution.DISTANT, Distribution.EXTREME, Distribution.HUGE),
-    *(Distribution.DENORMAL, Distribution.CONSTANT),
+    *(Distribution.DENORMAL, Distribution.CONSTANT, Distribution.BESIDE_NAN),
+    Distribution.NEAR_ENDS,
 )
 """Kinds that hide a row's other values; each input takes them in rows of its own."""
-_FAR = (*(Distribution.SENTINEL, Distribution.DISTANT, Distribution.EXTREME, Distribution.HUGE),)
+_FAR = (
+    *(Distribution.SENTINEL, Distribution.DISTANT, Distribution.EXTREME, Distribution.HUGE),
+    Distribution.NEAR_ENDS,
+)
+_LARGEST_TERM = {Dtype.FLOAT16: (40000.0, 1024.0)}
+"""Beyond which a term is lowered, and to what; elsewhere to 2^50, of which a million squares are
+still a float32. Halves as far from zero as masks are stay there."""
 _EVENT_SHARE = 3
 """At most one row of so many."""
 _LAST_SHARE = 8
@@ -145,7 +152,7 @@ def draw_mixed(graph: Graph, part: int, random: Random) -> dict[int, Values]:
         for place, rows in enumerate(plan.rows)
         if rows is not None
     }
-    _place_events(plan, types, events, chosen, drawn, random)
+    _place_events(graph, plan, events, chosen, drawn, random)
     made = {place: shaped(plan.rows[place], types[place], drawn[place], random) for place in drawn}
     for place, type_ in enumerate(types):
         is_real = type_.dtype is Dtype.BOOL or type_.dtype.is_integer
@@ -195,13 +202,15 @@ def _fill(
 
 
 def _place_events(
+    graph: Graph,
     plan: MixedPlan,
-    types: Sequence[TensorType],
     events: Sequence[Event],
     chosen: NDArray[np.intp],
     drawn: dict[int, Values],
     random: Random,
 ) -> None:
+    types = graph.input_types
+    summed = [place for place in plan.peers if is_summed(graph, graph.inputs[place])]
     for turn, event in enumerate(events):
         places = chosen[turn :: len(events)]
         for place in plan.peers:
@@ -210,6 +219,17 @@ def _place_events(
             drawn[place][places] = made(event.kind, len(places), length, dtype, random)
         if event.kind is Distribution.PAIRED:
             _pair(_alike(types, plan.peers), types, drawn, places)
+        for place in summed if event.kind is not Distribution.NEAR_ENDS else ():
+            rows = drawn[place][places]
+            lower_terms(rows, types[place].dtype)
+            drawn[place][places] = rows
+
+
+def lower_terms(values: Values, dtype: Dtype) -> None:
+    """Lower what is so far from zero that sums of a row would overflow in some order only."""
+    beyond, largest = _LARGEST_TERM.get(dtype, (2.0**50, 2.0**50))
+    is_beyond = np.isfinite(values) & (np.abs(values) > beyond)
+    np.copyto(values, np.copysign(np.float32(largest), values), where=is_beyond)
 
 
 def _event_rows(count: int, events: int, random: Random) -> NDArray[np.intp]:

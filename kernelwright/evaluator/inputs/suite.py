@@ -43,7 +43,10 @@ _STRONG = (
 LEAST_JUDGED = 0.1
 """Share of the elements of ordinary data; where fewer can be judged, nothing is shown."""
 _MOST_CAUGHT = 16
-_DRAWN_ONCE = (Distribution.STRUCTURED, Distribution.BOUNDARY)
+_DRAWN_ONCE = (
+    *(Distribution.STRUCTURED, Distribution.BOUNDARY),
+    *(Distribution.BESIDE_NAN, Distribution.NEAR_ENDS),
+)
 """Kinds that other cases prove beside."""
 _MOST_STRAYING = 4
 

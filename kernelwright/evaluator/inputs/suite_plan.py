@@ -25,8 +25,12 @@ _MOST_SIZED_ELEMENTS = 1 << 15
 _MOST_ROTATED_INPUTS = 4
 """Further float inputs that take each rotated kind in a case of their own."""
 _LEAST_SUM, _LONG_SUM, _LONG_PRODUCT = 1 << 5, 1 << 14, 1 << 12
-_JOINED = (Distribution.MASKED, Distribution.SPECIAL, Distribution.DISTANT)
+_ENDS = (Distribution.BESIDE_NAN, Distribution.NEAR_ENDS)
+"""Kinds of which a few rows leave much to luck."""
+_JOINED = (Distribution.MASKED, Distribution.SPECIAL, Distribution.DISTANT, *_ENDS)
 """Whole cases of a large shape of which no rows stand apart."""
+_FEW_EVENT_ROWS = 256
+"""So few rows hold each kind of event in a handful."""
 _FEW_ROWS = 16
 """So few rows leave most kinds out."""
 HIDDEN_DISTRIBUTIONS = (
@@ -38,7 +42,7 @@ _OFF_GRID = (
     *(Distribution.MIXED, Distribution.SPECIAL, Distribution.MASKED, Distribution.WIDE),
     *(Distribution.TIED, Distribution.OFFSET, Distribution.CONSTANT, Distribution.EXTREME),
     *(Distribution.PAIRED, Distribution.ZERO, Distribution.INFINITE, Distribution.SENTINEL),
-    Distribution.STRUCTURED,
+    *(Distribution.STRUCTURED, Distribution.BESIDE_NAN, Distribution.NEAR_ENDS),
 )
 """Kinds of further shapes, in turn, beside an ordinary case each."""
 
@@ -113,7 +117,8 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
         return
     # Without smaller shapes, everything has to show here.
     rotated = () if has_others else _unreached(graph, plan)
-    kinds = () if plan.at_once else _JOINED
+    is_thin = plan.count < _FEW_EVENT_ROWS and not is_large(graph, config)
+    kinds = (_ENDS if is_thin else ()) if plan.at_once else _JOINED
     yield from (Case(graph, kind) for kind in kinds)
     if _decides_for_all(graph, plan):
         yield Case(graph, Distribution.FAINT)
