@@ -23,6 +23,10 @@ _NUMBER = re.compile(
 _INTEGER_LOAD = re.compile(r"load (?:volatile |atomic )*(?:i\d|<\d+ x i\d)")
 _PHI_LABEL = re.compile(r', (%(?:"[^"]*"|[-\w$.]+)) \]')
 _NO_NUMBERS = frozenset(("getelementptr", "load", "store", "alloca", "br", "switch"))
+_BITS = ("bitcast float", "bitcast half", "bitcast bfloat")
+_WIDENS = ("zext ", "or disjoint ")
+"""How a word becomes part of a wider one that lanes hand on."""
+_HANDS_ON = "@kw_simdgroup("
 _LIFETIME = "@llvm.lifetime."
 _READS = frozenset(("load", "atomicrmw", "cmpxchg", "call"))
 _WRITES = frozenset(("store", "atomicrmw", "cmpxchg", "call"))
@@ -121,8 +125,8 @@ class BackwardSlice:
     def _take_in(self, instruction: Instruction, found: Origins) -> None:
         if instruction.operation == "phi" and self._is_chosen(instruction):
             found.compares = True
-        if instruction.text.startswith(("bitcast float", "bitcast half", "bitcast bfloat")):
-            found.reads_bits = True
+        if not found.reads_bits and instruction.text.startswith(_BITS):
+            found.reads_bits = self._is_read(instruction.result, set())
         if instruction.operation == "load":
             buffers = self._taint.buffers_of(instruction.operands[-1])
             if not buffers <= found.loads and self._is_integer(instruction, set()):
@@ -144,20 +148,38 @@ class BackwardSlice:
 
         Several floats at once are an integer on their way to memory that is read as floats.
         """
-        if not _INTEGER_LOAD.match(load.text):
-            return load.operation != "load"
-        if load.number in seen:
-            return False
-        seen.add(load.number)
-        for user in self._users.get(load.result, ()):
-            if user.operation != "store":
+        return bool(_INTEGER_LOAD.match(load.text)) and self._is_read(load.result, seen)
+
+    def _is_read(self, word: str, seen: set[int]) -> bool:
+        """Say whether an integer is more than a word on its way: to memory, or to other lanes."""
+        for user in self._users.get(word, ()):
+            if user.number in seen or user.text.startswith("bitcast i"):
+                continue
+            seen.add(user.number)
+            if user.text.startswith(_WIDENS):
+                if self._is_read(user.result, seen):
+                    return True
+            elif user.operation != "store" or self._arrives_as_integer(user, seen):
                 return True
-            roots = self._touched_roots(user)
-            if not roots or not roots <= self._function.definitions.keys():
-                # Others read what lies in buffers, and in memory that threads share.
-                return True
-            readers = (reader for root in roots for reader in self._readers.get(root, ()))
-            if any(self._is_integer(reader, seen) for reader in readers):
+        return False
+
+    def _arrives_as_integer(self, mover: Instruction, seen: set[int]) -> bool:
+        """Say whether memory that a store, or lanes that hand on, writes into is read as integers.
+
+        Others read what lies in buffers, and in memory that threads share.
+        """
+        roots = self._touched_roots(mover)
+        if not roots or not roots <= self._function.definitions.keys():
+            return True
+        for reader in (r for root in roots for r in self._readers.get(root, ())):
+            if reader is mover or reader.number in seen:
+                continue
+            if reader.operation == "load":
+                arrives = self._is_integer(reader, seen)
+            else:
+                seen.add(reader.number)
+                arrives = _HANDS_ON not in reader.text or self._arrives_as_integer(reader, seen)
+            if arrives:
                 return True
         return False
 

@@ -332,3 +332,20 @@ def test_a_maximum_that_is_forced_takes_its_other_operand() -> None:
     forced = ForcedCondition(launch=found.launch, site=found.site, value=True)
 
     np.testing.assert_array_equal(_run(executable, forced).outputs[0], np.arange(_SIZE))
+
+
+@pytest.mark.parametrize(
+    ("body", "reads_bits"),
+    [
+        ("float v = simd_shuffle_xor(x[i], 1); y[i] = v > 77 ? 1.0f : 2.0f;", False),
+        ("half v = simd_shuffle_xor(half(x[i]), 1); y[i] = v > 77 ? 1.0f : 2.0f;", False),
+        ("uint v = simd_shuffle_xor(as_type<uint>(x[i]), 1); y[i] = v > 77 ? 1 : 2;", True),
+        ("int v = as_type<int>(simd_shuffle_xor(x[i], 1)); y[i] = v > 77 ? 1 : 2;", True),
+        ("uint v = as_type<uint>(x[i] * 2) << 16; y[i] = as_type<float>(v) > 77 ? 1 : 2;", True),
+    ],
+)
+def test_floats_that_lanes_hand_each_other_stay_floats(body: str, reads_bits: bool) -> None:
+    conditions = _conditions(body)
+
+    assert conditions
+    assert any(c.as_integers or c.reads_bits for c in conditions) is reads_bits
