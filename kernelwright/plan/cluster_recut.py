@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kernelwright.ir.graph import Graph
 from kernelwright.plan.cluster import Cluster, Clusters, Judge, is_fused
+from kernelwright.plan.legality import is_connected
 
 _LEAST_GAIN_US = 1e-6
 _MOST_TRIES = 64
@@ -39,6 +40,9 @@ def _moved(
         return None
     apart_us = judge.time_us(maker) + judge.time_us(reader)
     if judge.time_us(kept) + judge.time_us(joined) >= apart_us - _LEAST_GAIN_US:
+        return None
+    # What the moved part shared with what stays may have held it to the rest.
+    if not is_connected(judge.region(kept)) or not is_connected(judge.region(joined)):
         return None
     moved = cut.with_clusters((kept, joined))
     return moved if moved.allows(joined) and moved.allows(kept) else None

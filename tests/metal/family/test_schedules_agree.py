@@ -5,6 +5,7 @@ from collections.abc import Callable
 import mlx.core as mx
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import example as shown_before
 from hypothesis import strategies as st
 
 from kernelwright.errors import UnsupportedError
@@ -13,7 +14,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import legality, partition
-from tests.ir.op_steps import OpProgram, matrices, op_programs
+from tests.ir.op_steps import Drawn, OpProgram, matrices, op_programs
 from tests.ir.programs import ALL_KINDS, Program, example, programs
 
 DEVICE = DeviceInfo(name="simulator", chip="any", runtime="any", measures_time=False)
@@ -57,8 +58,20 @@ def test_every_random_graph_is_written_or_refused(program: Program, number: int)
     assert lower(graph, found[number % len(found)]).kernels
 
 
+PARTS_THAT_A_CUT_LEAVES_ALONE = OpProgram(
+    (
+        Drawn("logaddexp", mx.bfloat16, 0, 0, 0),
+        Drawn("addmm", mx.bfloat16, 0, 0, 0),
+        Drawn("logaddexp", mx.bool_, 0, 1, 0),
+        Drawn("logaddexp", mx.bool_, 0, 0, 0),
+        Drawn("logaddexp", mx.bool_, 4, 4, 0),
+    )
+)
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(op_programs(5), st.integers(0, 1000))
+@shown_before(PARTS_THAT_A_CUT_LEAVES_ALONE, 0)
 def test_every_region_of_any_ops_is_written(program: OpProgram, number: int) -> None:
     for region in partition(graph_of(program, *matrices(0))):
         assert legality(region).is_legal
