@@ -19,10 +19,12 @@ _RUN_SHARE = 0.6
 """Of rows, so many are far up to an end of them: a block starts with it, wherever that is."""
 _HUNDREDS = (7.0, 10.0)
 """Powers of two beyond what ordinary data holds, in every format."""
-_NEAR_END = (1.3, 5.0)
-"""Powers of two below the end: a sum of a few such numbers is finite, their multiples are not."""
-_NEAR_ROOT = (64.3, 69.0)
-"""Powers of two below the end: a sum of a few squares is finite."""
+_NEAR_END = (24.3, 28.0)
+"""Powers of two below the end: honest orders of scaling and summing have so much room."""
+_NEAR_ROOT = (72.3, 77.0)
+"""Powers of two below the end: a sum of squares has room."""
+_NEAR_HALFS_END, _NEAR_HALFS_ROOT = (1.3, 5.0), (4.6, 5.0)
+"""The same of halves, which are scaled and summed as floats."""
 _FARTHEST = 70.0
 _NEAR_LEAST = (0.0, 6.0)
 """Powers of two above the least normal number, where a factor below one leaves fewer bits."""
@@ -90,12 +92,14 @@ def place_near_ends(values: Values, dtype: Dtype, random: Random) -> None:
     """Let rows hold one number near the end of the format, or all of them near its other end.
 
     How many powers of two below the end, or above the least normal number, hangs on the row: in
-    the first ones a factor overflows, further on squares do.
+    the first ones a large factor overflows, further on squares do.
     """
     count, length = values.shape
     largest, smallest = limits_of(dtype)
-    narrow = _NEAR_END[1] / _FARTHEST if dtype is Dtype.FLOAT16 else 1.0
-    spans = (_NEAR_END, _scaled(_NEAR_ROOT, narrow), _scaled((0.0, _FARTHEST), narrow), _NEAR_LEAST)
+    if dtype is Dtype.FLOAT16:
+        spans = (_NEAR_HALFS_END, _NEAR_HALFS_ROOT, (0.0, _NEAR_HALFS_END[1]), _NEAR_LEAST)
+    else:
+        spans = (_NEAR_END, _NEAR_ROOT, (_NEAR_END[0], _FARTHEST), _NEAR_LEAST)
     first = 0 if count >= len(spans) else int(random.choice(_FIRST_TURNS))
     for number, row in enumerate(values, first):
         turn = number % len(spans)
@@ -109,7 +113,3 @@ def place_near_ends(values: Values, dtype: Dtype, random: Random) -> None:
             row[...] = 0.0
         sign = 1 if random.integers(2) else -1
         row[int(random.integers(length))] = np.float32(sign * largest / steps)
-
-
-def _scaled(span: tuple[float, float], by: float) -> tuple[float, float]:
-    return span[0] * by, span[1] * by
