@@ -93,7 +93,7 @@ def test_a_clock_jumps_and_stamps_do_not_go_back(monkeypatch: pytest.MonkeyPatch
 class _Wire:
     """A model that always answers."""
 
-    name, mode = "test:model", ReplyMode.TOOL
+    name, mode, streams = "test:model", ReplyMode.TOOL, False
 
     async def send(
         self,
