@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from kernelwright.digest import digest
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, rewrite
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes import split_views
 
@@ -20,8 +22,11 @@ then our dequantization with MLX's own product, in turns (`suite run --set unlis
 TRIED_ROWS, TRIED_WEIGHTS = 128, 1 << 20
 """The same where the machine itself is asked, which may be any. Below them unpacking is most of the
 time: 64 rows lose by half on an H200."""
+_PACKED = frozenset({"quantized_matmul", "gather_qmm"})
 UNPACKED = digest("mx.dequantize and a product")
 """The candidate by whose trial a machine's store knows what came of it."""
+UNPACKED_BY_KERNEL = digest("a kernel that unpacks and a product")
+"""The same where a kernel unpacks the weights."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,28 @@ class PackedProduct:
     @property
     def weights(self) -> int:
         """How many weights there are."""
-        return self.packed[0] * self.columns
+        return self.matrix_rows * self.columns
+
+    @property
+    def matrix_rows(self) -> int:
+        """The rows of all its matrices: those of experts stand below each other."""
+        return prod(self.packed[:-1])
+
+    @property
+    def unpacking(self) -> Graph:
+        """The task of unpacking its weights, as rows of one matrix."""
+        rows, dtype = self.matrix_rows, Dtype(self.dtype)
+        packed = TensorType((rows, self.packed[-1]), Dtype.UINT32)
+        scales = TensorType((rows, self.columns // self.group_size), dtype)
+        made = TensorType((rows, self.columns), dtype)
+        attributes = (("group_size", self.group_size), ("bits", self.bits))
+        return Graph(
+            types=(packed, scales, scales, made),
+            inputs=(0, 1, 2),
+            constants=(),
+            nodes=(Node("dequantize", (0, 1, 2), (3,), attributes),),
+            outputs=(3,),
+        )
 
     @property
     def bucket(self) -> int:
@@ -76,6 +102,16 @@ def unpack_untried(graph: Graph) -> tuple[Graph, frozenset[PackedProduct]]:
     return _unpack(graph, TRIED_ROWS, TRIED_WEIGHTS)
 
 
+def packed_products(graph: Graph) -> frozenset[PackedProduct]:
+    """List the products with packed weights that MLX could unpack, experts' among them."""
+    found = set[PackedProduct]()
+    for node in graph.nodes:
+        call = Call.of(graph, node)
+        if _has_unpackable_weights(node, call):
+            found.add(_product(call))
+    return frozenset(found)
+
+
 def _unpack(graph: Graph, rows: int, weights: int) -> tuple[Graph, frozenset[PackedProduct]]:
     found: set[PackedProduct] = set()
 
@@ -105,10 +141,18 @@ def _product(call: Call) -> PackedProduct:
 
 
 def _is_unpackable(node: Node, call: Call) -> bool:
-    if node.op != "quantized_matmul" or call.text("mode") != "affine" or not call.flag("transpose"):
+    return (
+        node.op == "quantized_matmul"
+        and _has_unpackable_weights(node, call)
+        and len(call.inputs[1].shape) == 2
+    )
+
+
+def _has_unpackable_weights(node: Node, call: Call) -> bool:
+    if node.op not in _PACKED or call.text("mode") != "affine" or not call.flag("transpose"):
         return False
-    x, packed, scales = call.inputs[:3]
-    return len(packed.shape) == 2 and x.dtype is scales.dtype is call.outputs[0].dtype
+    x, _, scales = call.inputs[:3]
+    return x.dtype is scales.dtype is call.outputs[0].dtype
 
 
 def _unpacked(builder: GraphBuilder, node: Node, call: Call) -> ValueId:

@@ -11,7 +11,9 @@ from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.passes.attention_steps import has_attention
 from kernelwright.ir.trace.replay import to_mlx_dtype
 from kernelwright.metal.device.executable import Device
+from kernelwright.metal.perf import find_profile
 from kernelwright.plan import compiled_traffic, fast_traffic
+from kernelwright.plan.mlx.quantized_product import LEAST_ROWS, TRIED_WEIGHTS, packed_products
 from kernelwright.runtime.chain import chained_us, mlx_chain
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.models.workload import Workload
@@ -66,7 +68,36 @@ def choose(workload: Workload, device: Device | None) -> tuple[Choice, ...]:
     choices = [_choice(*values, device) for values in found.values()]
     total = sum(choice.gain_us for choice in choices) or 1.0
     judged = [_judged(choice, total) for choice in choices]
+    if _multiplies_unpacked(workload, device):
+        of_prompts = _unpackings(workload)
+        known = {choice.graph.fingerprint for choice in judged}
+        judged += [_choice(*v, device) for key, v in of_prompts.items() if key not in known]
     return tuple(sorted(judged, key=lambda c: (bool(c.refused), -c.gain_us)))
+
+
+def _multiplies_unpacked(workload: Workload, device: Device | None) -> bool:
+    """Say whether unpacking weights for the many rows of a prompt is known to pay on that GPU."""
+    if device is not None and device.info.measures_time:
+        return device.info.name in LEAST_ROWS
+    return bool(workload.chip) and find_profile(workload.chip).vendor == "nvidia"
+
+
+def _unpackings(workload: Workload) -> dict[str, tuple[Graph, dict[str, None], int]]:
+    """List the tasks of unpacking weights, which each prompt does once.
+
+    They save a prompt its time, and little of all that follows: that does not speak against them.
+    """
+    found: dict[str, tuple[Graph, dict[str, None], int]] = {}
+    for part in workload.parts:
+        for product in packed_products(part.computed):
+            if product.weights < TRIED_WEIGHTS:
+                continue
+            (region,) = regions_of(product.unpacking)
+            task = region.extract()
+            _, where, calls = found.get(task.fingerprint, (task, {}, 0))
+            where[f"prompts: {part.module}"] = None
+            found[task.fingerprint] = (task, where, calls + part.times)
+    return found
 
 
 def _choice(task: Graph, where: dict[str, None], calls: int, device: Device | None) -> Choice:

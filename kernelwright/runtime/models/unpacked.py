@@ -1,29 +1,33 @@
 """Quantized layers in prefill: with packed weights, or unpacked ones where that is faster here.
 
+Layers of experts are such layers. Where the store has a kernel that unpacks, it takes MLX's place.
+
 MLX's CUDA backend (0.32.4) takes two to three times as long for a 4-bit product of 512 rows as for
 unpacking the weights and multiplying floats. Other backends do not, so each machine tries it.
 """
 
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx.nn.layers.quantized import QuantizedLinear
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.ir.trace.array import to_dtype
 from kernelwright.plan.mlx.quantized_product import (
     TRIED_ROWS,
     TRIED_WEIGHTS,
     UNPACKED,
+    UNPACKED_BY_KERNEL,
     PackedProduct,
 )
 from kernelwright.runtime.derivative import have_values
+from kernelwright.runtime.models.packed import Experts, Packed, Unpack, errors
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import MachineTrial
 
@@ -38,43 +42,20 @@ _MOST_KNOWN = 4096
 """Kinds of products: each prompt has a length of its own."""
 _BUILT = 16
 """Products that are built, and never computed, to see what they take Python."""
-_COMPARED = 64
-"""Rows and columns whose error is compared."""
-
-
-class Packed(NamedTuple):
-    """Weights as a quantized layer keeps them."""
-
-    weight: mx.array
-    scales: mx.array
-    biases: mx.array
-    group_size: int
-    bits: int
-
-    def product(self, x: mx.array) -> PackedProduct:
-        """Describe the product of an input."""
-        columns, dtype = x.shape[-1], to_dtype(x.dtype).value
-        shape = tuple(self.weight.shape)
-        return PackedProduct(x.size // columns, shape, columns, dtype, self.group_size, self.bits)
-
-    def times(self, x: mx.array) -> mx.array:
-        """Multiply as MLX does by packed weights."""
-        return mx.quantized_matmul(
-            x, *self[:3], transpose=True, group_size=self.group_size, bits=self.bits
-        )
-
-    def unpacked_times(self, x: mx.array) -> mx.array:
-        """Multiply by the weights, rounded to the input's dtype as MLX unpacks them."""
-        # Waiting for the input, a layer's weights are not unpacked before their turn; MLX (0.32.4)
-        # cannot map `mx.depends`.
-        scales = mx.where(x.reshape(-1)[0] == 0, self.scales, self.scales)
-        made = mx.dequantize(
-            self.weight, scales, self.biases, group_size=self.group_size, bits=self.bits
-        )
-        return x @ made.T
-
+_SWITCH_LAYERS = "mlx_lm.models.switch_layers"
 
 Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a kind of product is computed: with packed weights, or unpacked by MLX or a kernel."""
+
+    is_unpacked: bool
+    unpack: Unpack | None = None
+
+
+_PACKED = Way(is_unpacked=False)
 
 
 class Unpacking:
@@ -83,7 +64,7 @@ class Unpacking:
     def __init__(self, server: KernelServer) -> None:
         """Try nothing yet; the server's store remembers what was tried before."""
         self._server = server
-        self._known: dict[Key, bool] = {}
+        self._known: dict[Key, Way] = {}
         self._lock = threading.Lock()
 
     def product(self, x: mx.array, packed: Packed) -> mx.array | None:
@@ -91,7 +72,7 @@ class Unpacking:
 
         The first call of a kind compares both in a tenth of a second. Rows count by powers of two.
         """
-        key = (x.shape, x.dtype, packed.scales.dtype, packed.weight.shape, *packed[3:])
+        key = (x.shape, x.dtype, packed.scales.dtype, packed.weight.shape, *packed[3:5])
         known = self._known.get(key)
         if known is None:
             known = self._decided(x, packed)
@@ -100,10 +81,10 @@ class Unpacking:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = known
-        return packed.unpacked_times(x) if known else None
+        return packed.unpacked_times(x, known.unpack) if known.is_unpacked else None
 
-    def _decided(self, x: mx.array, packed: Packed) -> bool | None:
-        """Say which is to be used for all such inputs; None where that cannot be told now."""
+    def _decided(self, x: mx.array, packed: Packed) -> Way | None:
+        """Say how all such inputs are multiplied; None where that cannot be told now."""
         asked = packed.product(x)
         if (
             not self._server.measures_time
@@ -111,23 +92,36 @@ class Unpacking:
             or not TRIED_WEIGHTS <= asked.weights <= _MOST_BYTES // x.dtype.size
             or x.dtype != packed.scales.dtype
         ):
-            return False
+            return _PACKED
         kind = replace(asked, rows=asked.bucket)
         if not self._lock.acquire(blocking=False):
             # Another thread compares; this call is MLX's.
             return None
         try:
-            trial = self._server.machine_trial(kind.trial_id, UNPACKED)
+            unpack = self._kernel(kind, packed)
+            name = UNPACKED if unpack is None else UNPACKED_BY_KERNEL
+            trial = self._server.machine_trial(kind.trial_id, name)
             if trial is None:
                 if not have_values([x]):
                     return None
-                rows = mx.contiguous(x.reshape(-1, x.shape[-1])[: kind.rows])
-                trial = self._tried(kind.trial_id, rows, packed)
-            return trial.is_kept
+                fewer, rows = packed.of_rows(x, kind.rows)
+                trial = self._tried(kind.trial_id, name, rows, fewer, unpack)
+            return Way(is_unpacked=True, unpack=unpack) if trial.is_kept else _PACKED
         finally:
             self._lock.release()
 
-    def _tried(self, task_id: str, x: mx.array, packed: Packed) -> MachineTrial:
+    def _kernel(self, kind: PackedProduct, packed: Packed) -> Unpack | None:
+        """Return the store's kernel for unpacking such weights, tried on these where need be."""
+        service = self._server.serve(kind.unpacking)
+        if service.offers and have_values([*packed[:3]]):
+            for offer in service.offers:
+                self._server.settle(offer, packed.matrix)
+            service = self._server.serve(kind.unpacking)
+        return next(iter(service.programs.values()), None)
+
+    def _tried(
+        self, task_id: str, name: str, x: mx.array, packed: Packed, unpack: Unpack | None
+    ) -> MachineTrial:
         info = self._server.device.info  # type: ignore[union-attr]
         error, others = errors(x, packed)
         is_exact = error <= _MOST_ERROR * others
@@ -135,15 +129,15 @@ class Unpacking:
         reason = "its error is larger than that of packed weights"
         is_kept = False
         if is_exact:
-            unpacked_us, packed_us = compared_us(x, packed)
+            unpacked_us, packed_us = compared_us(x, packed, unpack)
             times = unpacked_us, packed_us
             # A model's host may be what takes longest, and has more to do.
-            host_us = more_host_us(x, packed)
+            host_us = more_host_us(x, packed, unpack)
             is_kept = packed_us >= _LEAST_SPEEDUP * unpacked_us + host_us
             reason = f"{unpacked_us:.1f} us unpacked, {packed_us:.1f} us packed, {host_us:.1f} host"
         trial = MachineTrial(
             task_id=task_id,
-            candidate_id=UNPACKED,
+            candidate_id=name,
             device=info.name,
             chip=info.chip,
             runtime=info.runtime,
@@ -156,29 +150,9 @@ class Unpacking:
         return trial
 
 
-def errors(x: mx.array, packed: Packed) -> tuple[float, float]:
-    """Return the errors of unpacked and packed weights against float32, on a part of them."""
-    part = packed._replace(
-        weight=packed.weight[:_COMPARED],
-        scales=packed.scales[:_COMPARED],
-        biases=packed.biases[:_COMPARED],
-    )
-    exact = part._replace(
-        scales=part.scales.astype(mx.float32), biases=part.biases.astype(mx.float32)
-    )
-    right = exact.unpacked_times(x[:_COMPARED].astype(mx.float32))
-
-    def error(made: mx.array) -> float:
-        # All rows are computed: MLX takes other kernels for few.
-        off = made[:_COMPARED].astype(mx.float32) - right
-        return float(str(mx.sqrt(mx.mean(mx.square(off))).item()))
-
-    return error(part.unpacked_times(x)), error(part.times(x))
-
-
-def compared_us(x: mx.array, packed: Packed) -> tuple[float, float]:
+def compared_us(x: mx.array, packed: Packed, unpack: Unpack | None) -> tuple[float, float]:
     """Time a product with unpacked and with packed weights in turns; return the medians."""
-    ways = _ways(packed)
+    ways = _ways(packed, unpack)
     taken: tuple[list[float], list[float]] = ([], [])
     for way in ways:
         mx.eval(way(x))
@@ -190,7 +164,7 @@ def compared_us(x: mx.array, packed: Packed) -> tuple[float, float]:
     return statistics.median(taken[0]), statistics.median(taken[1])
 
 
-def more_host_us(x: mx.array, packed: Packed) -> float:
+def more_host_us(x: mx.array, packed: Packed, unpack: Unpack | None) -> float:
     """Return how much longer Python takes to build a product of unpacked weights."""
 
     def built_s(way: Callable[[mx.array], mx.array]) -> float:
@@ -199,12 +173,14 @@ def more_host_us(x: mx.array, packed: Packed) -> float:
             way(x)
         return time.perf_counter() - begun_s
 
-    unpacked_s, packed_s = (min(built_s(way) for _ in range(3)) for way in _ways(packed))
+    unpacked_s, packed_s = (min(built_s(way) for _ in range(3)) for way in _ways(packed, unpack))
     return max(unpacked_s - packed_s, 0.0) / _BUILT * 1e6
 
 
-def _ways(packed: Packed) -> tuple[Callable[[mx.array], mx.array], Callable[[mx.array], mx.array]]:
-    return packed.unpacked_times, packed.times
+def _ways(
+    packed: Packed, unpack: Unpack | None
+) -> tuple[Callable[[mx.array], mx.array], Callable[[mx.array], mx.array]]:
+    return lambda x: packed.unpacked_times(x, unpack), packed.times
 
 
 def _timed_s(way: Callable[[mx.array], mx.array], x: mx.array, count: int) -> float:
@@ -220,35 +196,57 @@ def _timed_s(way: Callable[[mx.array], mx.array], x: mx.array, count: int) -> fl
 
 
 def unpacking_call(kind: type[Module]) -> Callable[..., mx.array] | None:
-    """Return what calls of a quantized linear layer run once it is watched; None for others."""
-    own = cast("Callable[[Module, mx.array], mx.array]", QuantizedLinear.__call__)
-    if not issubclass(kind, QuantizedLinear) or kind.__call__ is not own:
-        return None
+    """Return what calls of a quantized layer run once it is watched; None for others."""
+    if issubclass(kind, QuantizedLinear):
+        return _linear_call if kind.__call__ is QuantizedLinear.__call__ else None
+    layers = sys.modules.get(_SWITCH_LAYERS)
+    switch = getattr(layers, "QuantizedSwitchLinear", None)
+    if switch is not None and issubclass(kind, switch) and kind.__call__ is switch.__call__:
+        return _switch_call(switch)
+    return None
 
-    def call(self: QuantizedLinear, x: mx.array) -> mx.array:
-        if x.size < LEAST_SIZE or self.mode != "affine":
-            return own(self, x)
-        return unpacked(self, x)
+
+def _linear_call(self: QuantizedLinear, x: mx.array) -> mx.array:
+    made = None
+    if x.size >= LEAST_SIZE and self.mode == "affine":
+        made = _unpacked(self, x, None)
+    if made is None:
+        return cast("mx.array", QuantizedLinear.__call__(self, x))  # type: ignore[no-untyped-call]
+    return made + self["bias"] if "bias" in self else made
+
+
+def _switch_call(switch: type[Module]) -> Callable[..., mx.array]:
+    """Return the call of a layer of experts: sorted rows, each of one expert, may be unpacked."""
+
+    def call(
+        self: Module, x: mx.array, indices: mx.array, sorted_indices: bool = False
+    ) -> mx.array:
+        made = None
+        is_row = x.size == indices.size * x.shape[-1] and x.shape[:-2] == indices.shape
+        if x.size >= LEAST_SIZE and is_row and x.shape[-2] == 1 and self.mode == "affine":
+            made = _unpacked(self, x, Experts(indices, sorted_indices))
+        if made is None:
+            own = cast("Callable[..., mx.array]", switch.__call__)
+            return own(self, x, indices, sorted_indices=sorted_indices)
+        if "bias" in self:
+            made = made + mx.expand_dims(self["bias"][indices], -2)
+        return made
 
     return call
 
 
-def unpacked(layer: QuantizedLinear, x: mx.array) -> mx.array:
-    """Answer a call of a watched layer with many rows."""
+def _unpacked(layer: Module, x: mx.array, experts: Experts | None) -> mx.array | None:
+    """Multiply many rows by a watched layer's unpacked weights; None where MLX's way is to be."""
     from kernelwright.runtime.models.site import site_of
 
     site = site_of(layer)
     unpacking: Unpacking | None = site.owner.unpacking if site is not None else None
-    made = None
-    if unpacking is not None:
-        packed = Packed(
-            layer["weight"], layer["scales"], layer["biases"], layer.group_size, layer.bits
-        )
-        try:
-            made = unpacking.product(x, packed)
-        except (KernelwrightError, RuntimeError, ValueError):
-            # What MLX cannot unpack here it may still multiply by.
-            made = None
-    if made is None:
-        return cast("mx.array", QuantizedLinear.__call__(layer, x))  # type: ignore[no-untyped-call]
-    return made + layer["bias"] if "bias" in layer else made
+    if unpacking is None or layer.get("biases") is None:
+        return None
+    weights = (layer["weight"], layer["scales"], layer["biases"])
+    packed = Packed(*weights, layer.group_size, layer.bits, experts)
+    try:
+        return unpacking.product(x, packed)
+    except (KernelwrightError, RuntimeError, ValueError):
+        # What MLX cannot unpack here it may still multiply by.
+        return None

@@ -9,12 +9,16 @@ import mlx.core as mx
 import pytest
 from mlx.nn.layers.containers import Sequential
 from mlx.nn.layers.quantized import QuantizedLinear
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear
 
+from kernelwright.campaign import Engine, SearchSpec, offline_team
+from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.runtime.models import unpacked
 from kernelwright.runtime.models.install import optimize_model, restore_model
-from kernelwright.runtime.models.unpacked import Packed, errors
+from kernelwright.runtime.models.packed import Experts, Packed, Unpack, errors
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import KernelStore
+from tests.campaign.scripted import TrustingJudge
 
 
 class Measuring(KernelServer):
@@ -35,9 +39,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     own = Packed.unpacked_times
 
-    def counted(self: Packed, x: mx.array) -> mx.array:
+    def counted(self: Packed, x: mx.array, unpack: Unpack | None = None) -> mx.array:
         found.append(x.size // x.shape[-1])
-        return own(self, x)
+        return own(self, x, unpack)
 
     monkeypatch.setattr(Packed, "unpacked_times", counted)
     return found
@@ -89,9 +93,9 @@ def test_a_slower_one_is_never_used_again(
 ) -> None:
     counted = Packed.unpacked_times
 
-    def late(self: Packed, x: mx.array) -> mx.array:
+    def late(self: Packed, x: mx.array, unpack: Unpack | None = None) -> mx.array:
         time.sleep(0.02)
-        return counted(self, x)
+        return counted(self, x, unpack)
 
     monkeypatch.setattr(Packed, "unpacked_times", late)
     model = _model()
@@ -174,4 +178,69 @@ def test_what_the_host_must_do_more_counts_against_unpacked_weights(
 def test_building_is_timed_without_computing() -> None:
     w = mx.random.normal((64, 256), key=mx.random.key(2))
     packed = Packed(*mx.quantize(w, 64, 4), 64, 4)
-    assert 0 < unpacked.more_host_us(mx.zeros((128, 256)), packed) < 1000
+    assert 0 < unpacked.more_host_us(mx.zeros((128, 256)), packed, None) < 1000
+
+
+def _experts() -> QuantizedSwitchLinear:
+    mx.random.seed(0)
+    # MLX's processor backend gathers matrices of this dtype only.
+    layer = QuantizedSwitchLinear(128, 64, 8, bias=True, group_size=64, bits=4)
+    layer.set_dtype(mx.float32)
+    return layer
+
+
+def _sorted_rows(rows: int) -> tuple[mx.array, mx.array]:
+    x = mx.random.normal((rows, 1, 128), key=mx.random.key(1))
+    indices = mx.sort(mx.random.randint(0, 8, (rows,), key=mx.random.key(2)))
+    return x, indices.astype(mx.uint32)
+
+
+def test_experts_of_many_sorted_rows_are_unpacked(store: str, runs: list[int]) -> None:
+    model = Sequential(_experts())  # type: ignore[no-untyped-call]
+    x, indices = _sorted_rows(256)
+    (layer,) = model.layers
+    expected = layer(x, indices, sorted_indices=True)
+    optimize_model(model, Measuring(store, "simulator"))
+    found = layer(x, indices, sorted_indices=True)
+    assert mx.allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert runs.count(256) > 3
+    with closing(sqlite3.connect(store)) as database:
+        ((kept,),) = database.execute("SELECT is_kept FROM machine_trial").fetchall()
+    runs.clear()
+    layer(x, indices, sorted_indices=True)
+    assert runs == [256] * kept
+    runs.clear()
+    # Rows of several experts each, as they are before they are sorted, stay packed.
+    few = mx.broadcast_to(indices[:, None], (256, 2))
+    several = layer(x[:, None], few)
+    assert mx.allclose(several[:, 1, 0], expected[:, 0], rtol=0.05, atol=0.05)
+    assert not runs
+
+
+@pytest.mark.parametrize("shape", [(64, 256), (4, 64, 256)])
+def test_a_kernel_of_the_store_unpacks_in_the_place_of_mlx(
+    shape: tuple[int, ...], store: str
+) -> None:
+    dtype = mx.bfloat16 if len(shape) == 2 else mx.float32
+    w = mx.random.normal(shape, key=mx.random.key(2)).astype(dtype)
+    packed = Packed(*mx.quantize(w, 64, 4), 64, 4)
+    task = packed.product(mx.zeros((128, 256), dtype)).unpacking
+    spec = SearchSpec(device="simulator", candidates_per_task=1, jobs=1)
+    with KernelStore(store) as opened:
+        engine = Engine(opened, spec, offline_team(), TrustingJudge)
+        engine.run(captured_graphs({"unpack": task}, "test"))
+    server = KernelServer(store, "simulator")
+    (offer,) = server.serve(task).offers
+    server.settle(offer, packed.matrix)
+    (run,) = server.serve(task).programs.values()
+    (made,) = run(packed.matrix)
+    # Rounded once, where MLX's processor backend rounds a product and a sum.
+    words, *scales = packed.matrix
+    exact = packed.unpacked((words, *(a.astype(mx.float32) for a in scales)))
+    assert mx.array_equal(made, exact.astype(dtype))
+    x = mx.random.normal((3, 1, 256), key=mx.random.key(3)).astype(dtype)
+    if len(shape) == 3:
+        experts = Experts(mx.array([0, 3, 3], mx.uint32), is_sorted=True)
+        packed = packed._replace(experts=experts)
+    times = packed.unpacked_times(x)
+    assert mx.allclose(packed.unpacked_times(x, run), times, rtol=0.05, atol=0.5)

@@ -218,3 +218,21 @@ def test_experts_that_are_not_chosen_are_no_part_of_the_floor() -> None:
     matrix_us = 256 * 256 * 4 / 4.3e6
     assert choice.floor_us == pytest.approx(2.0 + matrix_us, abs=0.01)
     assert not choice.refused
+
+
+def test_a_gpu_that_multiplies_unpacked_weights_is_searched_for_what_unpacks_them(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "TRIED_WEIGHTS", 64 * 64)
+    with mx.stream(mx.cpu):
+        quantized = build_model({**CONFIG, "quantization": {"group_size": 64, "bits": 4}})
+        packed = record_generation("tiny", quantized, prompt=16, with_prefill=False)
+
+    def unpackings(of: Workload, chip: str) -> list[str]:
+        choices = choose(of.model_copy(update={"chip": chip}), None)
+        return [c.name for c in choices if any(w.startswith("prompts") for w in c.where)]
+
+    assert set(unpackings(packed, "h200")) == {"dequantize"}
+    assert not unpackings(packed, "m3-max")
+    assert not unpackings(packed, "")
+    assert not unpackings(workload, "h200")
