@@ -74,6 +74,15 @@ class Vetted:
 
 
 @dataclass(frozen=True)
+class _Counting:
+    """What a counting launch adds to."""
+
+    tally: Tally
+    blocks: "ctypes.Array[BlockTally]"
+    sites: "ctypes.Array[SiteTally]"
+
+
+@dataclass(frozen=True)
 class Dispatch:
     """Everything of a launch but its buffers."""
 
@@ -103,13 +112,7 @@ class Dispatch:
         raw = RawReports() if options.sanitize else None
         if raw is not None:
             request.reports = ctypes.pointer(raw)
-        tally, blocks, sites = Tally(), (BlockTally * 0)(), (SiteTally * SITES)()
-        if options.count:
-            blocks = (BlockTally * native.count_blocks(runtime, request.code.entry))()
-            request.tally = ctypes.pointer(tally)
-            request.blocks, request.block_count = blocks, len(blocks)
-            request.block_records = read_blocks(self.code.library, len(blocks))
-            request.sites = sites
+        counting = self._counting(request) if options.count else None
         performed = native.perform(runtime, request, loan_s=clock.loan_s, deadline=clock.deadline)
         if performed.is_spent:
             raise LoanSpentError
@@ -119,9 +122,7 @@ class Dispatch:
         # A stray access that had to be stopped has a report, which says more than an exception.
         if outcome.failure not in (INVALID_ADDRESS, TRAP, PROTECTION) or not reports:
             raise_failure(self.kernel, performed, options, self.threadgroup_bytes)
-        counters = (
-            self._counters(buffers, tally, list(blocks), list(sites)) if options.count else None
-        )
+        counters = self._counters(buffers, counting) if counting is not None else None
         return Outcome(
             elapsed_s=outcome.elapsed_s,
             work_s=performed.work_s,
@@ -178,9 +179,10 @@ class Dispatch:
     def _request(
         self, buffers: Sequence[Buffer], options: RunOptions, unset: Unset = NOTHING_UNSET
     ) -> native.RawRequest:
+        code = native.load_code(self.code)
         return native.RawRequest(
-            code=native.load_code(self.code),
-            uncounted=native.load_code(self.uncounted),
+            code=code,
+            uncounted=code if self.uncounted is self.code else native.load_code(self.uncounted),
             buffers=_raw_buffers(buffers),
             arguments=_raw_arguments(self.arguments),
             buffer_count=len(buffers),
@@ -204,27 +206,31 @@ class Dispatch:
 
     def _sample(self, options: RunOptions) -> int:
         """Return of how many threadgroups a counting launch counts one."""
-        count = _threadgroups(self.grid, self.threadgroup)
-        if options.counts_all or count <= EXACT_THREADGROUPS:
+        if not options.count or options.counts_all:
             return 1
-        return count // SAMPLED_THREADGROUPS
+        count = _threadgroups(self.grid, self.threadgroup)
+        return count // SAMPLED_THREADGROUPS if count > EXACT_THREADGROUPS else 1
 
-    def _counters(
-        self,
-        buffers: Sequence[Buffer],
-        tally: Tally,
-        blocks: Sequence[BlockTally],
-        sites: Sequence[SiteTally],
-    ) -> Counters:
+    def _counting(self, request: native.RawRequest) -> _Counting:
+        """Give a request the tables that it counts in."""
+        count = native.count_blocks(load_runtime(), request.code.entry)
+        counting = _Counting(Tally(), (BlockTally * count)(), (SiteTally * SITES)())
+        request.tally = ctypes.pointer(counting.tally)
+        request.blocks, request.block_count = counting.blocks, count
+        request.block_records = read_blocks(self.code.library, count)
+        request.sites = counting.sites
+        return counting
+
+    def _counters(self, buffers: Sequence[Buffer], counting: _Counting) -> Counters:
         return read_counters(
             self.kernel,
             self.code.library,
             self.grid,
             self.threadgroup,
             buffers,
-            tally,
-            blocks,
-            sites,
+            counting.tally,
+            list(counting.blocks),
+            list(counting.sites),
         )
 
 
@@ -249,11 +255,23 @@ def _core_count() -> int:
 
 
 def _threadgroups(grid: Sequence[int], threadgroup: Sequence[int]) -> int:
-    return prod(-(-g // t) for g, t in zip(grid, threadgroup, strict=True))
+    (x, y, z), (width, height, depth) = grid, threadgroup
+    return -(-x // width) * -(-y // height) * -(-z // depth)
+
+
+# A type of arrays is made anew once nobody holds it, which takes as long as the rest of a request.
+@cache
+def _buffers_of(count: int) -> "type[ctypes.Array[native.RawBuffer]]":
+    return native.RawBuffer * count
+
+
+@cache
+def _arguments_of(count: int) -> "type[ctypes.Array[native.RawArgument]]":
+    return native.RawArgument * count
 
 
 def _raw_buffers(buffers: Sequence[Buffer]) -> "ctypes.Array[native.RawBuffer]":
-    return (native.RawBuffer * max(len(buffers), 1))(
+    return _buffers_of(max(len(buffers), 1))(
         *(
             native.RawBuffer(
                 b.data.ctypes.data, b.data.nbytes, b.data.itemsize, b.writable, b.initialised
@@ -266,7 +284,7 @@ def _raw_buffers(buffers: Sequence[Buffer]) -> "ctypes.Array[native.RawBuffer]":
 def _raw_arguments(
     arguments: Sequence[ThreadgroupArgument],
 ) -> "ctypes.Array[native.RawArgument]":
-    return (native.RawArgument * max(len(arguments), 1))(
+    return _arguments_of(max(len(arguments), 1))(
         *(native.RawArgument(a.size, a.itemsize) for a in arguments)
     )
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 
@@ -136,8 +137,10 @@ class SimulatedKernel:
 
     def entry(self, variant: Variant = "plain") -> Entry:
         """Return the kernel's record in one build."""
-        entries = self.library.image(variant, self.constants).entries
-        return next(e for e in entries if e.name == self.name)
+        return self._entry(self.library.image(variant, self.constants))
+
+    def _entry(self, image: Image) -> Entry:
+        return next(e for e in image.entries if e.name == self.name)
 
     @property
     def form(self) -> str:
@@ -192,12 +195,10 @@ class SimulatedKernel:
             raise LaunchError("a launch either sanitizes or counts; launch twice.")
         variant: Variant = "sanitize" if sanitize else "count" if count else "plain"
         image = self.library.image(variant, self.constants)
-        entry = self.entry(variant)
-        options = RunOptions(
-            order_seed=order_seed, sanitize=sanitize, count=count, timeout_s=timeout_s
-        )
+        entry = self._entry(image)
+        options = _options(order_seed, sanitize, count, timeout_s)
         outcome = launch(
-            self._code(entry, variant, options, prod(grid)),
+            self._code(entry, image, options, prod(grid)),
             _Binding(entry, self._disabled(entry, buffers), fresh).bind(buffers),
             kernel=self.name,
             grid=grid,
@@ -206,18 +207,21 @@ class SimulatedKernel:
             threadgroup_variables=image.variables,
             unset=image.unset,
             name_at=self.library.unit.name_at,
-            uncounted=self._code(entry, "plain", options, prod(grid)) if count else None,
+            uncounted=self._uncounted(entry, options, prod(grid)) if count else None,
             metered=lambda: self.library.image("metered", self.constants).code(entry),
             options=options,
         )
         self.library.waits[variant, self.name] += outcome.waits
         return outcome
 
-    def _code(self, entry: Entry, variant: Variant, options: RunOptions, threads: int) -> Code:
-        """Return the build that a launch of so many threads runs."""
-        image = self.library.image(variant, self.constants)
-        waits = self.library.waits[variant, self.name]
-        form = variant
+    def _uncounted(self, entry: Entry, options: RunOptions, threads: int) -> Code:
+        """Return what runs the threadgroups that a counting launch does not count."""
+        return self._code(entry, self.library.image("plain", self.constants), options, threads)
+
+    def _code(self, entry: Entry, image: Image, options: RunOptions, threads: int) -> Code:
+        """Return what a launch of so many threads runs of a build."""
+        waits = self.library.waits[image.variant, self.name]
+        variant = form = image.variant
         if image.gains_from_width(entry, options, threads, waits):
             form = "wide"
         elif image.gains_from_vetting(entry, options, threads, waits):
@@ -254,6 +258,11 @@ class SimulatedKernel:
         elif len(buffers) + len(off) < len(entry.buffers):
             off.update(p.name for p in computed)
         return frozenset(off)
+
+
+@lru_cache(maxsize=64)
+def _options(order_seed: int, sanitize: bool, count: bool, timeout_s: float) -> RunOptions:
+    return RunOptions(order_seed=order_seed, sanitize=sanitize, count=count, timeout_s=timeout_s)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """Launches run every thread, keep lockstep, and end whatever the kernel does."""
 
+import contextlib
 import functools
 import os
 import platform
-import sys
-import threading
 import time
 from pathlib import Path
 
@@ -162,7 +161,16 @@ def test_device_atomics_hold_across_cores() -> None:
     assert n[0] == sum(range(20000))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts the tasks of its process")
+def _thread_ns() -> dict[str, int]:
+    """Return the processor time that each of this process's threads has had."""
+    times = {}
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            times[task.name] = int((task / "schedstat").read_text().split()[0])
+    return times
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="asks Linux of its threads")
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="takes two cores")
 def test_a_small_launch_that_goes_on_gets_more_cores() -> None:
     text = """
@@ -173,20 +181,31 @@ def test_a_small_launch_that_goes_on_gets_more_cores() -> None:
         }"""
     kernel = simulator.compile(text).kernel("steps")
     y = np.zeros(4096, np.uint32)
-    tasks = Path("/proc/self/task")
-    before, most = len(list(tasks.iterdir())), 0
-    caller = threading.Thread(
-        target=lambda: kernel.launch([y], grid=(4096, 1, 1), threadgroup=(32, 1, 1))
-    )
-    caller.start()
-    while caller.is_alive():
-        most = max(most, len(list(tasks.iterdir())))
+    before = _thread_ns()
+
+    kernel.launch([y], grid=(4096, 1, 1), threadgroup=(32, 1, 1))
+
+    spent = [ns - before.get(thread, 0) for thread, ns in _thread_ns().items()]
     expected = np.arange(4096, dtype=np.uint32)
     for _ in range(10000):
         expected = expected * np.uint32(1664525) + (expected >> np.uint32(7))
     np.testing.assert_array_equal(y, expected)
-    # The caller and two more.
-    assert most >= before + 3
+    assert sum(ns > 1_000_000 for ns in spent) >= 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_process_launches_on_threads_of_its_own() -> None:
+    def sum_of(count: int) -> int:
+        n = np.zeros(1, np.uint32)
+        _library().kernel("count").launch([n], grid=(count, 1, 1), threadgroup=(32, 1, 1))
+        return int(n[0])
+
+    assert sum_of(20000) == sum(range(20000))
+    if not (child := os.fork()):
+        is_right = sum_of(20000) == sum(range(20000)) and sum_of(64) == sum(range(64))
+        os._exit(0 if is_right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sum_of(64) == sum(range(64))
 
 
 def test_order_seed_decides_who_comes_last() -> None:
@@ -228,8 +247,13 @@ def test_endless_loop_ends_at_its_timeout(name: str) -> None:
     [("stack", "overflowed its stack"), ("wild", "memory of no buffer")],
 )
 def test_fault_ends_the_launch_and_not_the_process(name: str, message: str) -> None:
-    with pytest.raises(LaunchError, match=message):
-        _launch_one(name)
+    # A thread of the runtime's runs many launches.
+    for _ in range(3):
+        with pytest.raises(LaunchError, match=message):
+            _launch_one(name)
+        out = np.zeros(64, np.uint32)
+        _library().kernel("poison").launch([out], grid=(64, 1, 1), threadgroup=(64, 1, 1))
+        assert out.all()
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86 traps")

@@ -110,6 +110,13 @@ void leave_faults() {
   for (int i = 0; i < CAUGHT_COUNT; i++) sigaction(CAUGHT[i], &previous[i], nullptr);
 }
 
+void take_faults_only() {
+  sigset_t others;
+  sigfillset(&others);
+  for (int i = 0; i < CAUGHT_COUNT; i++) sigdelset(&others, CAUGHT[i]);
+  pthread_sigmask(SIG_SETMASK, &others, nullptr);
+}
+
 void use_signal_stack(Worker& worker) {
   stack_t stack;
   memset(&stack, 0, sizeof stack);

@@ -34,6 +34,7 @@ void enter_group(Worker& worker, uint64_t group) {
   if (size.x != before.x || size.y != before.y || size.z != before.z) worker.shape++;
   worker.group_size = size;
   worker.threads = worker.group_size.x * worker.group_size.y * worker.group_size.z;
+  if (worker.threads > worker.most_threads) worker.most_threads = worker.threads;
   worker.simdgroup_count = (worker.threads + KW_SIMD_WIDTH - 1) / KW_SIMD_WIDTH;
   worker.random.state = launch.request.order_seed + (group + 1) * 0xd1342543de82ef95ull;
 }

@@ -43,21 +43,24 @@ struct Team {
   Vetting vetting;
   Worker** workers;
   uint32_t count;
-  pthread_mutex_t lock;
-  pthread_cond_t ended;  // once nothing runs
-  uint32_t running;      // behind the lock: workers, and who holds the launch
+  uint32_t running;  // behind the lock: workers, and who holds the launch
   double start_s;
 };
 
-// Lets go of a launch.
-void leave(Team& team) {
-  pthread_mutex_lock(&team.lock);
-  if (--team.running == 0) pthread_cond_signal(&team.ended);
-  pthread_mutex_unlock(&team.lock);
-}
-
 // One launch at a time: signal handlers belong to the process.
 pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
+
+// Of the launch that runs. They outlive it, for a worker that has left it may still be about to let
+// go of the lock.
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t ended = PTHREAD_COND_INITIALIZER;  // once nothing runs
+
+// Lets go of a launch, which may be gone afterwards.
+void leave(Team& team) {
+  pthread_mutex_lock(&lock);
+  if (--team.running == 0) pthread_cond_signal(&ended);
+  pthread_mutex_unlock(&lock);
+}
 
 // Lanes are compared while they are counted, so these wait for each other.
 bool shares_a_fiber(const Request& request) {
@@ -151,11 +154,9 @@ bool prepare_sanitizer(Worker& worker) {
   return worker.shadow != nullptr;
 }
 
-void* work(void* opaque) {
-  Worker& worker = *(Worker*)opaque;
+// What a worker's thread does of a launch.
+void work(Worker& worker) {
   Team& team = *(Team*)worker.launch;
-  current = &worker;
-  use_signal_stack(worker);
   worker.shape++;  // a new launch
   worker.code = &team.launch.request.code;
   worker.group_size = {0, 0, 0};
@@ -181,7 +182,6 @@ void* work(void* opaque) {
   release_meter(worker);
   __atomic_store_n(&worker.finished, 1, __ATOMIC_RELEASE);
   leave(team);
-  return nullptr;
 }
 
 // A worker's stacks are 2048 mappings, of which Linux allows a process 65530.
@@ -210,10 +210,10 @@ uint32_t first_workers(const Launch& launch) {
 
 // Says of a running launch that it goes on for now; false when it has ended.
 bool hold(Team& team) {
-  pthread_mutex_lock(&team.lock);
+  pthread_mutex_lock(&lock);
   const bool runs = team.running != 0;
   if (runs) team.running++;
-  pthread_mutex_unlock(&team.lock);
+  pthread_mutex_unlock(&lock);
   return runs;
 }
 
@@ -225,11 +225,11 @@ bool wait_for_end(Team& team, int milliseconds) {
   until.tv_sec += milliseconds / 1000;
   until.tv_nsec += milliseconds % 1000 * MILLISECOND_NS;
   if (until.tv_nsec >= SECOND_NS) until.tv_sec++, until.tv_nsec -= SECOND_NS;
-  pthread_mutex_lock(&team.lock);
+  pthread_mutex_lock(&lock);
   while (team.running != 0 && milliseconds > 0)
-    if (pthread_cond_timedwait(&team.ended, &team.lock, &until) != 0) break;
+    if (pthread_cond_timedwait(&ended, &lock, &until) != 0) break;
   const bool has_ended = team.running == 0;
-  pthread_mutex_unlock(&team.lock);
+  pthread_mutex_unlock(&lock);
   return has_ended;
 }
 
@@ -243,7 +243,7 @@ void start_workers(Team& team, uint32_t wanted) {
     worker->waits = 0;
     worker->running = nullptr;
     hold(team);
-    if (pthread_create(&worker->thread, nullptr, work, worker) != 0) {
+    if (!set_to_work(*worker, work)) {
       leave(team);
       give_worker(worker);
       break;
@@ -255,8 +255,6 @@ void start_workers(Team& team, uint32_t wanted) {
 }
 
 Team* free_team(Team* team) {
-  pthread_cond_destroy(&team->ended);
-  pthread_mutex_destroy(&team->lock);
   free(team->launch.fenced);
   free(team->workers);
   free(team);
@@ -281,12 +279,10 @@ uint64_t load_address(const void* entry) {
 
 using namespace kw;
 
-// Starts a launch on its own threads; null when the system has no memory left.
+// Starts a launch on threads of the runtime's own; null when the system has no memory left.
 KW_EXPORT Team* kw_start(const Request* request) {
   Team* team = (Team*)calloc(1, sizeof(Team));
   if (team == nullptr) return nullptr;
-  pthread_mutex_init(&team->lock, nullptr);
-  pthread_cond_init(&team->ended, nullptr);
   team->workers = (Worker**)calloc(request->workers, sizeof(Worker*));
   if (team->workers == nullptr) return free_team(team);
   Launch& launch = team->launch;
@@ -346,7 +342,6 @@ KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
     }
     kw_wait(team, 5);
   }
-  for (uint32_t i = 0; i < team->count; i++) pthread_join(team->workers[i]->thread, nullptr);
   if (team->launch.vetting != nullptr) {
     if (!team->launch.failed &&
         !conclude(team->vetting, team->launch.request, team->workers, team->count))

@@ -16,6 +16,8 @@ char* top_of_stack(const Worker& worker, uint32_t stack) {
 
 void give_stack(Worker& worker, Fiber& fiber, void (*body)()) {
   fiber.stack = worker.free_stacks[--worker.free_stack_count];
+  if (worker.free_stack_count < worker.fewest_free_stacks)
+    worker.fewest_free_stacks = worker.free_stack_count;
   void** top = (void**)((uint64_t)top_of_stack(worker, fiber.stack) & ~15ull);
 #if defined(__x86_64__)
   // Six registers, the address to jump to, and a return address that nobody returns to.
@@ -32,10 +34,11 @@ void give_stack(Worker& worker, Fiber& fiber, void (*body)()) {
 
 void free_stacks(Worker& worker) {
   worker.free_stack_count = MAXIMUM_THREADS;
-  for (uint32_t i = 0; i < MAXIMUM_THREADS; i++) {
+  for (uint32_t i = worker.fewest_free_stacks; i < MAXIMUM_THREADS; i++)
     worker.free_stacks[i] = MAXIMUM_THREADS - 1 - i;
-    worker.fibers[i].stack = NO_STACK;
-  }
+  for (uint32_t i = 0; i < worker.most_threads; i++) worker.fibers[i].stack = NO_STACK;
+  worker.fewest_free_stacks = MAXIMUM_THREADS;
+  worker.most_threads = 1;  // one fiber runs whatever waits nowhere
 }
 
 void abandon(Worker& worker) {

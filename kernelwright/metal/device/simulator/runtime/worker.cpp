@@ -1,5 +1,9 @@
 #include "worker.h"
 
+#include <unistd.h>
+
+#include "fault.h"
+
 namespace kw {
 
 constinit thread_local Worker* current KW_TLS = nullptr;
@@ -42,6 +46,7 @@ Worker* make_worker(uint64_t no_mans_land) {
   worker->signal_stack = block + head + fibers + simdgroups;
   worker->memory.base = memory_start;
   worker->stacks = stacks;
+  worker->most_threads = MAXIMUM_THREADS;  // none of whose fibers says yet that it has no stack
   for (uint32_t i = 0; i < MAXIMUM_THREADS; i++) {
     worker->fibers[i].simdgroup = &worker->simdgroups[i / KW_SIMD_WIDTH];
     worker->fibers[i].lane = i % KW_SIMD_WIDTH;
@@ -50,7 +55,42 @@ Worker* make_worker(uint64_t no_mans_land) {
   return worker;
 }
 
+void* serve(void* opaque) {
+  Worker& worker = *(Worker*)opaque;
+  current = &worker;
+  take_faults_only();
+  use_signal_stack(worker);
+  for (;;) {
+    pthread_mutex_lock(&worker.lock);
+    while (worker.task == nullptr) pthread_cond_wait(&worker.called, &worker.lock);
+    void (*const task)(Worker&) = worker.task;
+    worker.task = nullptr;
+    pthread_mutex_unlock(&worker.lock);
+    task(worker);
+  }
+}
+
+// Starts the worker's thread, which a forked process lacks.
+bool start_thread(Worker& worker) {
+  pthread_mutex_init(&worker.lock, nullptr);
+  pthread_cond_init(&worker.called, nullptr);
+  worker.task = nullptr;
+  if (pthread_create(&worker.thread, nullptr, serve, &worker) != 0) return false;
+  pthread_detach(worker.thread);
+  worker.process = getpid();
+  return true;
+}
+
 }  // namespace
+
+bool set_to_work(Worker& worker, void (*task)(Worker&)) {
+  if (worker.process != getpid() && !start_thread(worker)) return false;
+  pthread_mutex_lock(&worker.lock);
+  worker.task = task;
+  pthread_cond_signal(&worker.called);
+  pthread_mutex_unlock(&worker.lock);
+  return true;
+}
 
 Worker* take_worker() {
   pthread_mutex_lock(&idle_lock);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "fiber.h"
 #include "launch.h"
@@ -94,6 +95,8 @@ struct Worker {
 
   uint32_t free_stacks[MAXIMUM_THREADS];
   uint32_t free_stack_count;
+  // Since the stacks were last freed: the stacks and fibers that have been in use.
+  uint32_t fewest_free_stacks, most_threads;
   Fiber* fibers;
   Simdgroup* simdgroups;
   char* stacks;
@@ -106,9 +109,15 @@ struct Worker {
 
   // Not zero where the watchdog must not take the worker away: it holds a lock.
   uint32_t critical;
-  pthread_t thread;
   uint32_t finished;  // atomic
   Worker* next;       // in the list of idle workers
+
+  // The worker's thread, which waits between launches for the next one.
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t called;
+  void (*task)(Worker&);  // behind the lock; null while there is none
+  pid_t process;          // whose thread it is; 0: there is none
 };
 
 // constinit, or every use would ask whether it has been constructed.
@@ -117,6 +126,8 @@ extern constinit thread_local Worker* current KW_TLS;
 // A worker with its memory, kept between launches; null without memory.
 Worker* take_worker();
 void give_worker(Worker* worker);
+// Has the worker's thread do something; false when the system gives it none.
+bool set_to_work(Worker& worker, void (*task)(Worker&));
 
 inline bool owns(const Worker& worker, uint64_t address) {
   return address - (uint64_t)worker.block < worker.block_size;
