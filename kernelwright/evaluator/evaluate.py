@@ -68,6 +68,7 @@ class Evaluator:
         """Cases that have caught a program, those found here last; keep them for the next time."""
         self._workers = WorkerPool(device, self.config, turn)
         self._suites = suites or SuiteCache()
+        self._draws_ahead = suites is not None
         self._quarantined: dict[tuple[str, str], Evaluation] = {}
         self._checked: OrderedDict[Hashable, tuple[Program, Verdict]] = OrderedDict()
         """Programs in normal form that came as far as to be timed, and their verdicts till then."""
@@ -109,7 +110,7 @@ class Evaluator:
     @property
     def cases(self) -> CaseSource:
         """Return what draws the cases that the config asks for."""
-        return CaseSource(self.config, self._suites, self.regressions)
+        return CaseSource(self.config, self._suites, self.regressions, self._draws_ahead)
 
     def evaluate(self, task: Task, program: Program, *, tried: int = 1) -> Evaluation:
         """Judge one program. Whatever it does is data in the evaluation.
@@ -163,8 +164,8 @@ class Evaluator:
             _name_the_shape(failure, task)
             verdict.fail(failure)
             verdict.case = self._remember(task, failure)
-        if verdict.checked and not verdict.failure:
-            self._checked[key] = (context.program, verdict.checked)
+        if not verdict.failure and (untimed := verdict.untimed()):
+            self._checked[key] = (context.program, untimed)
             while len(self._checked) > MOST_CHECKED:
                 self._checked.popitem(last=False)
         return verdict

@@ -12,6 +12,7 @@ from kernelwright.search.failure import described, is_machines
 from kernelwright.search.priority import Order, SecondsToSave
 from kernelwright.search.strategy import Done, Strategy, Wait
 from kernelwright.search.task_search import TaskSearch
+from kernelwright.timeline import span
 
 _STANDS = 4
 """Right candidates that a task's first leader outlasts before it is confirmed ahead of others."""
@@ -185,7 +186,8 @@ class Search:
     def _next(self, search: TaskSearch) -> list[Proposal] | Done | Wait:
         """Ask the strategy; where it fails, only this task is left."""
         try:
-            return self._strategy.next(search)
+            with span("propose"):
+                return self._strategy.next(search)
         except Exception as e:
             if is_machines(e):
                 raise

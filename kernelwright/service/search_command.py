@@ -15,6 +15,7 @@ from kernelwright.errors import UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.search.spec import TeamSpec
 from kernelwright.service.console import console, error_console
+from kernelwright.service.device_ahead import open_device_ahead
 from kernelwright.service.exit_code import FAILED, INTERRUPTED
 from kernelwright.service.option import (
     BaseUrlOption,
@@ -32,6 +33,8 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.target_argument import require_targets
+from kernelwright.service.view.timeline import begin_timeline
+from kernelwright.timeline import span
 
 if TYPE_CHECKING:
     from kernelwright.campaign import Engine, Subject
@@ -42,6 +45,7 @@ _TOOLS = _DEFAULTS.team.tool_caps
 
 
 def search(
+    context: typer.Context,
     targets: Annotated[
         list[str],
         typer.Argument(
@@ -103,6 +107,9 @@ def search(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
     ] = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Show in the end where the seconds went.")
+    ] = False,
     chip: ChipOption = None,
     fleet: FleetOption = False,
     store: StoreOption = None,
@@ -110,6 +117,10 @@ def search(
 ) -> None:
     """Plan, write, repair, evaluate and record kernels for the functions of a file."""
     require_targets(targets)
+    if timeline:
+        context.call_on_close(begin_timeline())
+    if not (fleet or chip):
+        open_device_ahead(device, threadgroup_memory)
     from kernelwright.campaign import Engine, capture_subjects, offline_team
     from kernelwright.campaign.execution.engine import RunSettings
     from kernelwright.campaign.execution.job_choice import choose_jobs, this_host
@@ -125,7 +136,8 @@ def search(
     from kernelwright.store import KernelStore
 
     # Everything that can be wrong with the request is found before the store is opened.
-    captured = capture_subjects(_load(targets, inputs or [], recall_from(store)))
+    with span("capture"):
+        captured = capture_subjects(_load(targets, inputs or [], recall_from(store)))
     device = device or default_device()
     graphs = [function.graph for function in captured.functions]
     # A fleet's workers say how many they take.

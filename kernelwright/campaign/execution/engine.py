@@ -31,6 +31,7 @@ from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import RepairThenWrite, Strategy, Team
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import Campaign, CampaignState, KernelStore
+from kernelwright.timeline import span
 
 _LOST = "another process has taken the run up"
 
@@ -118,9 +119,7 @@ class Engine:
         """
         self._spec = self._spec.of([function.graph.fingerprint for function in captured.functions])
         with (
-            self._executors.open(
-                self._spec.jobs, self._control.rest, self._settings.care
-            ) as executor,
+            self._opened() as executor,
             self._store.waiting_when_blocked(self._control.waiting_for_room()),
         ):
             # The clock runs before the first write, for which a full disk may have no room.
@@ -128,7 +127,8 @@ class Engine:
             self._begin(executor, captured)
             with self._heartbeat().beating(), self._failing_in_order():
                 opened = self._open_team(self._campaign_id, executor)
-                plans = self._planned(captured, opened.team, executor)
+                with span("plan"):
+                    plans = self._planned(captured, opened.team, executor)
                 searches = _searches(plans, executor.width)
                 self._keep(searches, executor)
                 scheduler = self._scheduler(
@@ -158,6 +158,10 @@ class Engine:
             duration_s=lasted_s(self._store, self._store.campaign(self._campaign_id)),
             ended=ended,
         )
+
+    def _opened(self) -> Executor:
+        with span("open the device"):
+            return self._executors.open(self._spec.jobs, self._control.rest, self._settings.care)
 
     def _keep_team(self, campaign_id: str, executor: Executor) -> CampaignTeam:
         return CampaignTeam(self._team, RepairThenWrite(self._team, executor.info, self._spec))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.metal.device.base import DeviceName
+from kernelwright.timeline import span
 
 _TURN_LOOK_S = 0.001
 """The device idles that long between the turns of two judges."""
@@ -36,7 +37,7 @@ def turn_on(device: DeviceName, is_over: Callable[[], bool], *, alone: bool) -> 
     name = _name_of(device)
     # A lock belongs to what opened the file, so threads wait for each other like processes.
     with (folder / f"{name}.turn").open("w") as turn:
-        with (folder / f"{name}.gate").open("w") as gate:
+        with span("wait for the device"), (folder / f"{name}.gate").open("w") as gate:
             while not _took(gate.fileno()):
                 _rest(_GATE_LOOK_S, is_over, device)
             while not _took(turn.fileno(), alone=alone):

@@ -12,6 +12,7 @@ from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
+from kernelwright.timeline import span
 
 _KEPT_TASKS = 32
 
@@ -79,7 +80,8 @@ class EvaluatorJobJudge:
         known = evaluator.regressions
         known.extend(case for case in job.cases if case not in known)
         before = len(known)
-        evaluation = evaluator.evaluate(read_task(job.task), job.program, tried=job.tried)
+        with span(f"{'confirm' if job.confirms else 'judge'} {job.program.id[:8]}"):
+            evaluation = evaluator.evaluate(read_task(job.task), job.program, tried=job.tried)
         return evaluation, known[before:]
 
     def start_again(self) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 
 from kernelwright.campaign.judging.job import AnyCase, JudgeAnswer, JudgeJob, to_line
@@ -13,6 +14,7 @@ from kernelwright.campaign.judging.judge_service import JudgeHello, JudgeOpening
 from kernelwright.errors import DeviceError, OutdatedError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.oracle.parallel import begin
 from kernelwright.evaluator.worker.own_code import check_own_code
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
@@ -39,6 +41,7 @@ class ProcessJobJudge:
         """Judge on `device` as one of `jobs` judges, which share the machine's memory."""
         self._opening = JudgeOpening(device=device, config=config or EvaluatorConfig(), jobs=jobs)
         self._process: _JudgeProcess | None = None
+        self._starting: Future[_JudgeProcess] | None = None
         self._lock = threading.Lock()
         self._is_over = False
 
@@ -52,6 +55,12 @@ class ProcessJobJudge:
         """Return the id of the process, which leads a group of its own."""
         process = self._process
         return (process.id,) if process is not None else ()
+
+    def start_ahead(self) -> None:
+        """Begin to start the process, for which the first job waits then."""
+        with self._lock:
+            if self._process is None and self._starting is None:
+                self._starting = begin(self._start)
 
     def judge(self, job: JudgeJob) -> tuple[Evaluation, Sequence[AnyCase]]:
         """Return the verdict, and the cases that caught the candidate and were not known.
@@ -88,6 +97,11 @@ class ProcessJobJudge:
         process = self._process
         if process is not None and process.is_alive:
             return process
+        with self._lock:
+            starting, self._starting = self._starting, None
+        return starting.result() if starting else self._start()
+
+    def _start(self) -> "_JudgeProcess":
         started = _JudgeProcess(self._opening)
         with self._lock:
             self._process = started

@@ -33,8 +33,9 @@ class JobJudgeBySize:
 
     @property
     def info(self) -> DeviceInfo:
-        """Return what identifies the device; opens it."""
-        return self._apart.info
+        """Return what identifies the device; opens it here, while the other process starts."""
+        self._apart.start_ahead()
+        return self._here.info
 
     @property
     def processes(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ _KEPT_SUITES = 32
 _FEWEST_KEPT = 4
 """What a task at hand is judged and timed on stays, however large: visible, hidden and confirming
 cases, and inputs to time on."""
-_KEPT_SHARE = 1 / 8
+_KEPT_SHARE = 1 / 4
 """Of the machine's memory."""
 
 

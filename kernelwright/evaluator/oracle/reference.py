@@ -35,6 +35,7 @@ from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import op_named
 from kernelwright.ir.ops.undefined import Clamp
 from kernelwright.metal.device.executable import Array
+from kernelwright.timeline import span
 
 OUT_OF_RANGE = "an index is out of range"
 MOST_IGNORED = 0.1
@@ -127,7 +128,8 @@ class Reference:
         if self.strays or self.case.is_edge:
             # MLX would read out of range, or there is nothing to read.
             return (AllcloseAnswer(None),) * len(self.expected_outputs)
-        own = run_mlx(self.case.graph, self.inputs)
+        with span("MLX's answer to a case"):
+            own = run_mlx(self.case.graph, self.inputs)
         return tuple(map(AllcloseAnswer.of, own, self.expected_outputs))
 
 
@@ -167,23 +169,24 @@ def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Referen
         made = _calibrated(case, case.inputs(secret), tolerances)
         return made if made.dropped or case.is_edge else _tried(made)
 
-    with room_for(case.work_bytes):
+    with room_for(case.work_bytes), span("work out a case"):
         return _HELD.get_or_build(case, tolerances, secret, build)
 
 
 @np.errstate(all="ignore")
 def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]) -> Reference:
     """Run the float64 oracle on a case that need not tell right from wrong by itself."""
-    with room_for(case.work_bytes):
+    with room_for(case.work_bytes), span("work out a case"):
         return _calibrated(case, inputs, tolerances)
 
 
 def judge(prepared: Reference, outputs: Sequence[Array]) -> tuple[Deviation, ...]:
     """Measure each output of a candidate; the caller has checked their number."""
-    return tuple(
-        measure(output, wanted)
-        for output, wanted in zip(outputs, prepared.expected_outputs, strict=True)
-    )
+    with span("compare outputs"):
+        return tuple(
+            measure(output, wanted)
+            for output, wanted in zip(outputs, prepared.expected_outputs, strict=True)
+        )
 
 
 def run_oracle(

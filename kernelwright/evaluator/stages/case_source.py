@@ -27,6 +27,7 @@ from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
+from kernelwright.timeline import span
 
 _TIMED = (*(Distribution.NORMAL,) * 4, Distribution.MIXED, Distribution.MIXED, Distribution.NORMAL)
 """What every candidate is timed on, in turn: a length that has no factor in common with the number
@@ -41,6 +42,8 @@ class CaseSource:
     suites: SuiteCache
     regressions: list[CaughtCase] = field(default_factory=list)
     """Cases that have caught a program, those found here last."""
+    draws_ahead: bool = False
+    """True where whoever confirms finds what was drawn while a program was timed."""
 
     def visible(self, task: Task, program: Program) -> Suite:
         """Return the cases whose failures are told; programs of the same shapes share them."""
@@ -48,12 +51,14 @@ class CaseSource:
         graphs = visible_graphs(task, program, config)
 
         def build() -> Suite:
-            suite = visible_suite(task, graphs, config)
+            with span("draw visible cases"):
+                suite = visible_suite(task, graphs, config)
             return _answered_ahead(with_regressions(suite, task, self.regressions, graphs))
 
         # Nobody else has these: they are drawn beside what the candidates of a task share.
         def build_own() -> LiteralCases:
-            return literal_suite(task, program, graphs, config)
+            with span("draw cases of the program's text"):
+                return literal_suite(task, program, graphs, config)
 
         own = begin(build_own)
         # A case that has caught a program since makes it another suite.
@@ -67,7 +72,8 @@ class CaseSource:
         graphs = visible_graphs(task, program, self.config)
 
         def build() -> Suite:
-            return common_suite(task, graphs, self.config)
+            with span("draw common cases"):
+                return common_suite(task, graphs, self.config)
 
         return self._take(COMMON_DRAW, task, graphs, build)
 
@@ -78,7 +84,9 @@ class CaseSource:
         graphs = hidden_graphs(task, program, config, again=again)
 
         def build() -> Suite:
-            return _answered_ahead(hidden_suite(task, graphs, config, again=again))
+            with span(f"draw {purpose} cases"):
+                suite = hidden_suite(task, graphs, config, again=again)
+            return _answered_ahead(suite)
 
         return self._take(config.secret, task, graphs, build)
 
@@ -135,7 +143,8 @@ class CaseSource:
 
         def build() -> TimingCases:
             try:
-                return timing_cases(graph, task.output_tolerances, plan, secret, kinds)
+                with span(f"draw inputs for {purpose}"):
+                    return timing_cases(graph, task.output_tolerances, plan, secret, kinds)
             except InputError as e:
                 raise Failure(Status.UNPROVEN, str(e)) from e
 

@@ -40,6 +40,9 @@ class Correctness(PipelineStage):
         try:
             context.right = self._kept(context, directions)
         except Failure as failure:
+            # A report of the sanitizer comes first; what is later leaves the simulator alone.
+            _ = context.sanitized
+            context.end_later_stages(self.name)
             secret = context.cases.secret("visible")
             smallest = shrink(context.trial, context.task, failure, secret)
             found = explain(smallest, context.simulated)

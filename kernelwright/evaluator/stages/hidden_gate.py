@@ -38,18 +38,19 @@ class HiddenGate(PipelineStage):
     """A failure says that, and nothing about the cases."""
 
     name = Stage.HIDDEN
-    needs = frozenset({"trial"})
+    needs = frozenset({"trial", "raced"})
+    gives = frozenset({"slower_where"})
 
     def run(self, context: Context) -> str:
         """Judge all hidden cases; what is faster but not at hidden shapes is right and no more."""
-        task, program, verdict = context.task, context.submitted, context.verdict
+        task, program = context.task, context.submitted
         if context.wants(Stage.CONFIRMATION):
             context.workers.open_ahead()
         suite = context.cases.hidden(task, program)
         pass_quietly(context.trial, suite, _GATE)
-        if _is_slower_unseen(context, suite):
-            verdict.is_faster = False
-            verdict.slower_where = _SLOWER_UNSEEN
+        is_slower = _is_slower_unseen(context, suite)
+        context.slower_where = _SLOWER_UNSEEN if is_slower else ""
+        if is_slower:
             return f"hidden shapes, seeds and distributions hold; {_SLOWER_UNSEEN}"
         return "hidden shapes, seeds and distributions hold"
 
@@ -57,7 +58,7 @@ class HiddenGate(PipelineStage):
 def _is_slower_unseen(context: Context, suite: Suite) -> bool:
     """Say whether what is faster in the open is slower than MLX where nobody has looked."""
     verdict, least_gain = context.verdict, context.config.timing.minimum_effect
-    if verdict.is_faster:
+    if context.raced:
         unseen = context.cases.unseen_timing(context.task, context.submitted)
         return any(_is_slower(context, cases) for cases in unseen)
     if verdict.is_ahead(least_gain) and verdict.measured_us is None:

@@ -11,6 +11,7 @@ from kernelwright.evaluator.stages.counting import Counting
 from kernelwright.evaluator.stages.coverage import Coverage
 from kernelwright.evaluator.stages.determinism import Determinism
 from kernelwright.evaluator.stages.hidden_gate import HiddenGate
+from kernelwright.evaluator.stages.lanes import run_side_by_side
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.sanitizing import Sanitizing
 from kernelwright.evaluator.stages.static_rules import StaticRules
@@ -41,10 +42,14 @@ def run_pipeline(context: Context, pipeline: Sequence[PipelineStage] = PIPELINE)
         Failure: a stage refused the program.
         DeviceError: the machine failed, so that there is no verdict.
     """
+    wanted = [stage for stage in pipeline if context.wants(stage.name)]
+    first = [stage for stage in wanted if stage.name is Stage.STATIC]
     try:
-        for stage in pipeline:
-            if context.wants(stage.name):
-                with context.verdict.stage(stage.name) as words:
-                    words.append(stage.run(context))
+        # The text is read before anything of it runs anywhere.
+        for stage in first if context.workers.is_side_by_side else wanted:
+            with context.verdict.stage(stage.name) as words:
+                words.append(stage.run(context))
+        if context.workers.is_side_by_side:
+            run_side_by_side(context, wanted[len(first) :])
     finally:
         context.workers.free_device()

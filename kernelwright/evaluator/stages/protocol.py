@@ -1,7 +1,7 @@
 """What a stage of a verdict is, and the context that stages share."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
@@ -11,6 +11,7 @@ from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.mlx_answer import Closeness
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.case_source import CaseSource
+from kernelwright.evaluator.stages.facts import Facts
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.task import Task
@@ -37,12 +38,10 @@ class Fact(Generic[T]):
     def __get__(self, instance: "Context | None", owner: type) -> "T | Self":
         if instance is None:
             return self
-        if self._name not in instance.facts:
-            raise RuntimeError(f"expected an earlier stage to give {self._name!r}, found none.")
-        return instance.facts[self._name]  # type: ignore[return-value]
+        return instance.facts.read(self._name)  # type: ignore[return-value]
 
     def __set__(self, instance: "Context", value: T) -> None:
-        instance.facts[self._name] = value
+        instance.facts.give(self._name, value)
 
 
 @dataclass
@@ -59,7 +58,9 @@ class Context:
     workers: "WorkerPool"
     tried: int = 1
     """Candidates tried on the task so far, this one included."""
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+    end_later_stages: Callable[[Stage], None] = lambda stage: None
+    """Waits until none later than a stage is at work beside it."""
 
     program = Fact[Program]()
     """The program in normal form."""
@@ -75,6 +76,10 @@ class Context:
     """What the correct runs left of the cases that run again, by place."""
     closeness = Fact[tuple[Closeness, ...]]()
     """What `mx.allclose` says of each visible case's correct run."""
+    raced = Fact[bool | None]()
+    """What races against the baselines said; None where nothing is measured."""
+    slower_where = Fact[str]()
+    """Where a program that is faster in the open is slower unseen; empty where it is not."""
 
     def wants(self, stage: Stage) -> bool:
         """Say whether the config asks for a stage."""

@@ -15,11 +15,14 @@ class Timing(PipelineStage):
 
     name = Stage.TIMING
     needs = frozenset({"trial"})
+    gives = frozenset({"raced"})
 
     def run(self, context: Context) -> str:
         """Measure where the device measures time, else predict."""
-        context.verdict.checked = context.verdict.again()
-        return _measure(context) if context.info.measures_time else _predict(context)
+        context.verdict.summary_untimed = context.verdict.summary
+        words = _measure(context) if context.info.measures_time else _predict(context)
+        context.raced = context.verdict.is_faster
+        return words
 
 
 def _predict(context: Context) -> str:
@@ -38,7 +41,7 @@ def _measure(context: Context) -> str:
     verdict = context.verdict
     track = Track(context.config, context.info, context.tried)
     cases = context.cases.timing(context.task)
-    if context.wants(Stage.CONFIRMATION):
+    if context.wants(Stage.CONFIRMATION) or context.cases.draws_ahead:
         context.cases.draw_hidden_ahead(context.task, context.submitted)
     context.workers.lend_baselines(context.task.graph, context.trial)
     race = track.prove if context.wants(Stage.CONFIRMATION) else track.screen

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from kernelwright.evaluator.oracle.reference import Reference, judge
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.oracle.swept_rows import SweptRows
 from kernelwright.evaluator.speed.measuring import Measure, MeasureBandwidth
+from kernelwright.evaluator.stages.facts import Superseded
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
 from kernelwright.evaluator.worker.service import (
     Compile,
@@ -92,6 +94,8 @@ class Trial:
     turn: Turn = at_once
     """Taken for each launch, and alone for what is timed; the host's work in between keeps nobody,
     the compiling of MLX's kernels among it, which launch once before they are timed."""
+    halt: Event = field(default_factory=Event)
+    """Once it is set, nothing more is asked of the program here."""
     _compiled: set[str] = field(default_factory=set)
 
     def compile(self, graph: Graph, *, sanitize: bool = False) -> str:
@@ -241,7 +245,12 @@ class Trial:
 
         The simulator's own budget ends what does too much; what its process is lost over instead
         is a machine that is too busy.
+
+        Raises:
+            Superseded: an earlier stage has refused the program meanwhile.
         """
+        if self.halt.is_set():
+            raise Superseded
         is_timed = isinstance(request, _TIMED)
         uses_device = is_timed or isinstance(request, _RUNS)
         try:

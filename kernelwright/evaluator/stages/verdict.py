@@ -20,6 +20,7 @@ from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.speed.race import Race, marked
 from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.metal.device.base import Counters, DeviceInfo
+from kernelwright.timeline import span
 
 
 @dataclass(frozen=True)
@@ -48,27 +49,49 @@ class Verdict:
     conditions: Conditions | None = None
     is_faster: bool | None = None
     """What races against the baselines said; None where nothing is measured."""
-    slower_where: str = ""
-    """Why a program that is faster in the open is not promoted."""
     status: Status = Status.CORRECT
     summary: str = ""
     failure: Failure | None = None
     case: str = ""
     """The id of the visible case that failed."""
-    checked: "Verdict | None" = None
-    """What it was before the program was timed, where it came so far."""
+    summary_untimed: str = ""
+    """What it was before the program was timed."""
     _worst: dict[int, _Worst] = field(default_factory=dict)
 
     def again(self) -> "Verdict":
         """Return a verdict that goes on from here by itself."""
         return replace(self, stages=list(self.stages), _worst=dict(self._worst))
 
+    def untimed(self) -> "Verdict | None":
+        """Return one that goes on from before the program was timed, if it was."""
+        if not any(result.stage is Stage.TIMING for result in self.stages):
+            return None
+        before = self.again()
+        before.forget_after(Stage.COUNT)
+        before.status, before.summary = Status.CORRECT, self.summary_untimed
+        return before
+
+    def forget_after(self, stage: Stage) -> None:
+        """Forget what stages after this one found, beside which it was at work."""
+        order = tuple(Stage)
+        last = order.index(stage)
+        self.stages = [result for result in self.stages if order.index(result.stage) <= last]
+        self.stages.sort(key=lambda result: order.index(result.stage))
+        if last < order.index(Stage.CORRECTNESS):
+            self.cases, self._worst = 0, {}
+        if last < order.index(Stage.COUNT):
+            self.counters, self.predicted_us, self.bound = (), None, ""
+        if last < order.index(Stage.TIMING):
+            self.samples, self.speedups = (), ()
+            self.measured_us, self.conditions, self.is_faster = None, None, None
+
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[list[str]]:
         """Time a stage and note its outcome; the body may append words for a person."""
         started, words = time.perf_counter(), list[str]()
         try:
-            yield words
+            with span(f"stage {stage}"):
+                yield words
         except Failure as failure:
             self._note(stage, failure.summary, started, passed=False)
             raise

@@ -1,11 +1,15 @@
 """The workers of one evaluator: kept warm, emptied between candidates, replaced when lost."""
 
-from concurrent.futures import Future
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from threading import Event
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.oracle.parallel import begin
+from kernelwright.evaluator.stages.facts import Lane
 from kernelwright.evaluator.stages.trial import Trial, Turn, at_once
 from kernelwright.evaluator.worker.mlx_kernels import MlxKernels
 from kernelwright.evaluator.worker.process import Worker
@@ -19,6 +23,8 @@ from kernelwright.metal.kernel import MathMode, Program
 
 _TEXT_TIMEOUT_S = 20.0
 _GPUS = ("metal", "cuda")
+_MOST_BESIDE = 2
+"""Lanes beside the one of the thread that judges: the simulator's and the fresh process's."""
 
 
 class WorkerPool:
@@ -40,6 +46,10 @@ class WorkerPool:
         """Where MLX compiles on the device what programs are timed beside."""
         self._next: Future[tuple[Worker, DeviceInfo]] | None = None
         """The worker that takes the place of the one that is there, while it opens."""
+        self._beside: Worker | None = None
+        """The worker that a program is confirmed in while the other one is still at work."""
+        self._halts: dict[Lane, Event] = defaultdict(Event)
+        self._lanes: ThreadPoolExecutor | None = None
         self.is_over = False
         """True once its workers were ended for good."""
 
@@ -49,11 +59,13 @@ class WorkerPool:
         if self._mlx_kernels is not None:
             self._mlx_kernels.close()
         self.close()
+        if self._lanes is not None:
+            self._lanes.shutdown(wait=False, cancel_futures=True)
 
     def close(self) -> None:
         """End the workers, from any thread; others take their place where they are asked for."""
-        workers = (self._worker, self._simulator)
-        self._worker = self._simulator = None
+        workers = (self._worker, self._simulator, self._beside)
+        self._worker = self._simulator = self._beside = None
         for worker in workers:
             if worker is not None:
                 worker.close()
@@ -62,7 +74,7 @@ class WorkerPool:
     @property
     def processes(self) -> tuple[int, ...]:
         """Return the ids of the workers that are there."""
-        workers = (self._worker, self._simulator)
+        workers = (self._worker, self._simulator, self._beside)
         return tuple(worker.process for worker in workers if worker is not None)
 
     @property
@@ -98,11 +110,22 @@ class WorkerPool:
         A worker that forks a process for each candidate forks one more, from one that has run
         none; another worker is replaced, for a GPU's driver is part of what may be spoilt.
         """
-        if self._is_replaced:
+        if not self.is_side_by_side and self._is_replaced:
             assert self._worker is not None
             self._worker.close()
             self._take_next()
+        if self.is_side_by_side:
+            return self._trial_beside(program)
         return self._fresh_trial(program)
+
+    def _trial_beside(self, program: Program) -> Trial:
+        """Return where a program runs while its first worker is still asked for other things."""
+        opening, self._next = self._next, None
+        if opening is None or opening.cancel():
+            self._beside, _ = self._open_worker()
+        else:
+            self._beside, _ = opening.result()
+        return Trial(self._beside, program, self.config, self._turn, self.halt("fresh process"))
 
     def open_ahead(self) -> None:
         """Begin to open the worker that a program is confirmed in, where that is another one."""
@@ -140,7 +163,33 @@ class WorkerPool:
             limit = self.info.threadgroup_bytes
             simulator, _ = open_worker("simulator", self.config.memory_bytes, limit)
         self._simulator = simulator
-        return Trial(simulator, trial.program, self.config)
+        return Trial(simulator, trial.program, self.config, halt=self.halt("simulator"))
+
+    @property
+    def is_side_by_side(self) -> bool:
+        """True where a GPU and the simulator share nothing, so that both work on one program.
+
+        A GPU that shares memory and power with the cores is left alone by them.
+        """
+        return self.info.name == "cuda"
+
+    def halt(self, lane: Lane) -> Event:
+        """Return what ends the work of a lane at its next request."""
+        return self._halts[lane]
+
+    def begin_lane(self, work: Callable[[], None]) -> Future[None]:
+        """Begin work beside this thread's, on a thread that lasts as long as this.
+
+        Linux kills a worker when the thread ends that opened it.
+        """
+        if self._lanes is None:
+            self._lanes = ThreadPoolExecutor(_MOST_BESIDE, thread_name_prefix="lane")
+        return self._lanes.submit(work)
+
+    def kill_device(self) -> None:
+        """End the worker on the device, whatever it is at; the next program gets another."""
+        if (worker := self._worker) is not None:
+            worker.kill()
 
     def compile_baselines(self, graph: Graph) -> None:
         """Begin what MLX needs long for, before a program is timed beside it."""
@@ -157,6 +206,9 @@ class WorkerPool:
     def free_device(self) -> None:
         """Leave nothing on a device that measures which is still to be freed."""
         self._close_next()
+        if self._beside is not None:
+            self._beside.close()
+            self._beside = None
         worker = self._worker
         if worker is not None and worker.is_alive and self.info.measures_time:
             # One that hangs is closed by now, and the next candidate gets another.
@@ -169,7 +221,7 @@ class WorkerPool:
         if not is_new and worker is not self._unused and not renew(worker):
             worker = self._ready_worker()
         self._unused = None
-        return Trial(worker, program, self.config, self._turn)
+        return Trial(worker, program, self.config, self._turn, self.halt("device"))
 
     def _prime(self, program: Program) -> Future[None]:
         """Have the shared cache hold what the simulator compiles this program with."""

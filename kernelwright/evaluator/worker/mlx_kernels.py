@@ -23,6 +23,7 @@ from kernelwright.evaluator.worker.process import Worker, WorkerLost
 from kernelwright.file_write import replace_file
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.timeline import span
 
 _TIMEOUT_S = 300.0
 OpenWorker = Callable[[], tuple[Worker, DeviceInfo]]
@@ -88,7 +89,8 @@ class MlxKernels:
             with listing.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not listing.is_file():
-                    self._compile(graph, listing)
+                    with span("compile MLX's kernels"):
+                        self._compile(graph, listing)
 
     def _compile(self, graph: Graph, listing: Path) -> None:
         self._worker, _ = self._open()

@@ -24,6 +24,7 @@ from kernelwright.evaluator.worker.cache import (
 )
 from kernelwright.evaluator.worker.wire import Reply, receive_reply, send_request
 from kernelwright.scratch import ScratchFolder
+from kernelwright.timeline import span
 
 _START_TIMEOUT_S = 60.0
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH")
@@ -143,11 +144,12 @@ class Worker:
         Raises:
             WorkerLost: the worker took longer than `timeout_s` or died; it is gone now.
         """
-        try:
-            send_request(self._pipe, request)
-        except OSError as e:
-            raise self._lost() from e
-        return self._receive(timeout_s)
+        with span(f"worker {type(request).__name__}"):
+            try:
+                send_request(self._pipe, request)
+            except OSError as e:
+                raise self._lost() from e
+            return self._receive(timeout_s)
 
     def _receive(self, timeout_s: float) -> Reply:
         deadline = time.monotonic() + timeout_s
@@ -186,11 +188,15 @@ class Worker:
         """True while the process can be called."""
         return self._process.poll() is None and not self._pipe.closed
 
+    def kill(self) -> None:
+        """End the process, from any thread; whoever waits for its answer learns that it died."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def close(self) -> None:
         """End the process and everything that it started; remove its scratch folder."""
         self._pipe.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_TIMEOUT_S)
         self._folder.remove()

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from threading import Lock
 
 import mlx.core as mx
 
@@ -10,11 +12,13 @@ from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.evaluator.worker.own_code import check_own_code
 from kernelwright.evaluator.worker.process import Limits, Means, Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Forget, Open, Prime
+from kernelwright.evaluator.worker.spare import open_spare, take_spare
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.simulator.priming import is_primed
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 from kernelwright.metal.kernel import MathMode
+from kernelwright.timeline import span
 
 _SERVICE = "kernelwright.evaluator.worker.service"
 _GPUS = ("metal", "cuda")
@@ -22,6 +26,8 @@ _LADDER: tuple[tuple[Means, ...], ...] = (("namespaces", "writes"), ("writes",),
 """How a GPU's worker is confined, from all there is to what its driver puts up with."""
 _rungs: dict[str, int] = {}
 """By device: the first rung of the ladder on which the driver worked on this machine."""
+_priming = Lock()
+"""Judges of one process that need the same headers wait for the first."""
 _OPEN_TIMEOUT_S = 300.0
 """A first start compiles the simulator's runtime and headers."""
 _RENEWAL_TIMEOUT_S = 30.0
@@ -45,14 +51,38 @@ def open_worker(
     """
     check_threadgroup_bytes(device if isinstance(device, str) else "", threadgroup_bytes)
     request = Open(device, threadgroup_bytes, stands_for)
-    try:
-        return _open_confined(request, memory_bytes)
-    except DeviceError:
-        if device != "simulator":
-            raise
-        # A worker may not write what all share: on a fresh machine somebody has to, once.
-        fill_cache(memory_bytes, threadgroup_bytes=threadgroup_bytes)
-        return _open_confined(request, memory_bytes)
+    if isinstance(device, str) and (spare := take_spare((request, memory_bytes))):
+        return spare
+    return _open_new(request, memory_bytes)
+
+
+def open_ahead(
+    device: str, memory_bytes: int, threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+) -> None:
+    """Begin to open what the first verdict on a device needs: `open_worker` returns it."""
+    request = Open(device, threadgroup_bytes)
+    open_spare((request, memory_bytes), partial(_open_new, request, memory_bytes))
+    if device == "cuda":
+        simulator = Open("simulator", threadgroup_bytes)
+
+        def open_simulator() -> tuple[Worker, DeviceInfo]:
+            # It sees the headers that were there when it began.
+            ready_cache(memory_bytes, ("safe",))
+            return _open_new(simulator, memory_bytes)
+
+        open_spare((simulator, memory_bytes), open_simulator)
+
+
+def _open_new(request: Open, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
+    with span(f"open a worker for {request.name}"):
+        try:
+            return _open_confined(request, memory_bytes)
+        except DeviceError:
+            if request.device != "simulator":
+                raise
+            # A worker may not write what all share: on a fresh machine somebody has to, once.
+            fill_cache(memory_bytes, threadgroup_bytes=request.threadgroup_bytes)
+            return _open_confined(request, memory_bytes)
 
 
 def _open_confined(request: Open, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
@@ -105,8 +135,11 @@ def _importing_mlx_drives_gpu() -> bool:
 
 def ready_cache(memory_bytes: int, math_modes: Sequence[MathMode]) -> None:
     """Make sure that workers find what kernels of some math modes are compiled with."""
-    if not is_primed(math_modes):
-        fill_cache(memory_bytes, math_modes)
+    with _priming:
+        if is_primed(math_modes):
+            return
+        with span("build the simulator's headers"):
+            fill_cache(memory_bytes, math_modes)
 
 
 def fill_cache(

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -207,3 +208,26 @@ def test_judges_share_the_machines_memory(monkeypatch: pytest.MonkeyPatch) -> No
     whole = parallel.memory_bytes()
     parallel.share_memory(4)
     assert parallel.memory_bytes() == whole // 4
+
+
+def test_the_device_opens_here_while_a_process_apart_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started, asked = threading.Event(), threading.Event()
+    start = judge_process._JudgeProcess
+
+    def slow_start(opening: object) -> object:
+        started.set()
+        assert asked.wait(60), "whoever asks for the device waits for the process"
+        return start(opening)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(judge_process, "_JudgeProcess", slow_start)
+    apart = ProcessJobJudge("simulator", CONFIG)
+    judge = JobJudgeBySize(apart, EvaluatorJobJudge("simulator", config=CONFIG), jobs=1)
+    assert judge.info.name == "simulator"
+    assert started.wait(60)
+    asked.set()
+    evaluation, _ = judge.judge(JOB)
+    assert evaluation.is_correct
+    assert len(apart.processes) == 1
+    judge.close()

@@ -1,5 +1,6 @@
 """Measured time in a verdict: the whole way through worker, wire, race and confirmation."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,8 @@ from kernelwright.evaluator.attacks.timed import TimedDevice
 from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
+from kernelwright.evaluator.inputs.suite_cache import SuiteCache
+from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.pipeline import PIPELINE
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 
@@ -131,7 +134,9 @@ def test_a_device_is_kept_alone_for_each_timed_series_and_free_in_between(
         run = type(stage).run
 
         def note(self: PipelineStage, context: Context) -> str:
-            events.append(stage.name.value)
+            # The simulator's stages, on threads of their own, take no turns.
+            if threading.current_thread() is threading.main_thread():
+                events.append(stage.name.value)
             return run(self, context)
 
         monkeypatch.setattr(type(stage), "run", note)
@@ -161,3 +166,19 @@ def test_a_device_is_kept_alone_for_each_timed_series_and_free_in_between(
         lengths[name] = len(said)
     assert not any(turns.values())
     assert lengths["correctness"] > 2 * lengths["timing"] > 2
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_what_a_program_is_confirmed_on_is_drawn_while_it_is_ordered_if_evaluators_share_it(
+    monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(
+        CaseSource, "draw_hidden_ahead", lambda self, task, program: drawn.append(program.id)
+    )
+    config = CONFIG.model_copy(update={"through": Stage.TIMING})
+    suites = SuiteCache() if is_shared else None
+    program = bases()["layer_norm"].program
+    with Evaluator(TimedDevice(candidate_ns=70_000), config, suites=suites) as evaluator:
+        evaluator.evaluate(task_of("layer_norm"), program)
+    assert drawn == ([program.id] if is_shared else [])
