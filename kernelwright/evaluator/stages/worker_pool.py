@@ -120,16 +120,12 @@ class WorkerPool:
 
     def _trial_beside(self, program: Program) -> Trial:
         """Return where a program runs while its first worker is still asked for other things."""
-        opening, self._next = self._next, None
-        if opening is None or opening.cancel():
-            self._beside, _ = self._open_worker()
-        else:
-            self._beside, _ = opening.result()
+        self._beside, _ = self._open_worker()
         return Trial(self._beside, program, self.config, self._turn, self.halt("fresh process"))
 
     def open_ahead(self) -> None:
-        """Begin to open the worker that a program is confirmed in, where that is another one."""
-        if self._is_replaced and self._next is None:
+        """Begin to open the worker that a program is confirmed in, where that takes its place."""
+        if not self.is_side_by_side and self._is_replaced and self._next is None:
             self._next = begin(self._open_worker)
 
     @property

@@ -14,9 +14,14 @@ from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
+from kernelwright.evaluator.stages import worker_pool
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.pipeline import PIPELINE
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
+from kernelwright.evaluator.worker.process import Worker
+from kernelwright.evaluator.worker.start import open_worker
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.executable import Device
 
 CONFIG = EvaluatorConfig(
     secret="tests",
@@ -182,3 +187,19 @@ def test_what_a_program_is_confirmed_on_is_drawn_while_it_is_ordered_if_evaluato
     with Evaluator(TimedDevice(candidate_ns=70_000), config, suites=suites) as evaluator:
         evaluator.evaluate(task_of("layer_norm"), program)
     assert drawn == ([program.id] if is_shared else [])
+
+
+def test_a_confirmation_opens_one_worker_beside_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def note(device: str | Device, *rest: object) -> tuple[Worker, DeviceInfo]:
+        worker, info = open_worker(device, *rest)  # type: ignore[arg-type]
+        opened.append(info.name)
+        return worker, info
+
+    monkeypatch.setattr(worker_pool, "open_worker", note)
+    with Evaluator(TimedDevice(candidate_ns=70_000), CONFIG) as evaluator:
+        found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
+        assert found.status is Status.PROMOTED
+        assert sorted(opened) == ["cuda", "cuda", "simulator"]
+        assert len(evaluator.processes) == 2, "the one beside it has ended"
