@@ -23,6 +23,8 @@ TRIED_ROWS, TRIED_WEIGHTS = 128, 1 << 20
 """The same where the machine itself is asked, which may be any. Below them unpacking is most of the
 time: 64 rows lose by half on an H200."""
 _PACKED = frozenset({"quantized_matmul", "gather_qmm"})
+MOST_BYTES = 1 << 30
+"""Of unpacked weights, which take memory while the product runs."""
 UNPACKED = digest("mx.dequantize and a product")
 """The candidate by whose trial a machine's store knows what came of it."""
 UNPACKED_BY_KERNEL = digest("a kernel that unpacks and a product")
@@ -45,6 +47,11 @@ class PackedProduct:
     def weights(self) -> int:
         """How many weights there are."""
         return self.matrix_rows * self.columns
+
+    @property
+    def nbytes(self) -> int:
+        """Of its weights once they are unpacked."""
+        return self.weights * Dtype(self.dtype).itemsize
 
     @property
     def matrix_rows(self) -> int:

@@ -13,7 +13,12 @@ from kernelwright.ir.trace.replay import to_mlx_dtype
 from kernelwright.metal.device.executable import Device
 from kernelwright.metal.perf import find_profile
 from kernelwright.plan import compiled_traffic, fast_traffic
-from kernelwright.plan.mlx.quantized_product import LEAST_ROWS, TRIED_WEIGHTS, packed_products
+from kernelwright.plan.mlx.quantized_product import (
+    LEAST_ROWS,
+    MOST_BYTES,
+    TRIED_WEIGHTS,
+    packed_products,
+)
 from kernelwright.runtime.chain import chained_us, mlx_chain
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.models.workload import Workload
@@ -88,9 +93,10 @@ def _unpackings(workload: Workload) -> dict[str, tuple[Graph, dict[str, None], i
     They save a prompt its time, and little of all that follows: that does not speak against them.
     """
     found: dict[str, tuple[Graph, dict[str, None], int]] = {}
-    for part in workload.parts:
+    # A head, which is computed once, sees one row of a prompt.
+    for part in (part for part in workload.parts if part.times > 1):
         for product in packed_products(part.computed):
-            if product.weights < TRIED_WEIGHTS:
+            if product.weights < TRIED_WEIGHTS or product.nbytes > MOST_BYTES:
                 continue
             (region,) = regions_of(product.unpacking)
             task = region.extract()

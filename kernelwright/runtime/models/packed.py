@@ -93,11 +93,8 @@ class Packed(NamedTuple):
 
 def errors(x: mx.array, packed: Packed) -> tuple[float, float]:
     """Return the errors of unpacked and packed weights against float32, on a part of them."""
-    part = packed._replace(
-        weight=packed.weight[..., :_COMPARED, :],
-        scales=packed.scales[..., :_COMPARED, :],
-        biases=packed.biases[..., :_COMPARED, :],
-    )
+    weight, scales, biases = (mx.contiguous(a[..., :_COMPARED, :]) for a in packed[:3])
+    part = packed._replace(weight=weight, scales=scales, biases=biases)
     few, rows = part.of_rows(x, _COMPARED)
     exact = few._replace(scales=few.scales.astype(mx.float32), biases=few.biases.astype(mx.float32))
     right = exact.unpacked_times(rows.astype(mx.float32)).reshape(len(rows), -1)

@@ -20,6 +20,7 @@ from mlx.nn.layers.quantized import QuantizedLinear
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.plan.mlx.quantized_product import (
+    MOST_BYTES,
     TRIED_ROWS,
     TRIED_WEIGHTS,
     UNPACKED,
@@ -33,8 +34,6 @@ from kernelwright.store import MachineTrial
 
 LEAST_SIZE = 1 << 17
 """Elements of an input below which nothing is asked: a decode step's host time counts."""
-_MOST_BYTES = 1 << 30
-"""Of unpacked weights, which take memory while the product runs."""
 _SECONDS = 0.1
 _LEAST_SPEEDUP = 1.05
 _MOST_ERROR = 1.05
@@ -89,7 +88,8 @@ class Unpacking:
         if (
             not self._server.measures_time
             or asked.rows < TRIED_ROWS
-            or not TRIED_WEIGHTS <= asked.weights <= _MOST_BYTES // x.dtype.size
+            or asked.weights < TRIED_WEIGHTS
+            or asked.nbytes > MOST_BYTES
             or x.dtype != packed.scales.dtype
         ):
             return _PACKED
@@ -123,31 +123,46 @@ class Unpacking:
         self, task_id: str, name: str, x: mx.array, packed: Packed, unpack: Unpack | None
     ) -> MachineTrial:
         info = self._server.device.info  # type: ignore[union-attr]
-        error, others = errors(x, packed)
-        is_exact = error <= _MOST_ERROR * others
-        times: tuple[float | None, float | None] = (None, None)
-        reason = "its error is larger than that of packed weights"
-        is_kept = False
-        if is_exact:
-            unpacked_us, packed_us = compared_us(x, packed, unpack)
-            times = unpacked_us, packed_us
-            # A model's host may be what takes longest, and has more to do.
-            host_us = more_host_us(x, packed, unpack)
-            is_kept = packed_us >= _LEAST_SPEEDUP * unpacked_us + host_us
-            reason = f"{unpacked_us:.1f} us unpacked, {packed_us:.1f} us packed, {host_us:.1f} host"
+        try:
+            found = _compared(x, packed, unpack)
+        except (RuntimeError, ValueError) as e:
+            # What MLX cannot unpack here it may still multiply by; it is not asked at each call.
+            found = _Comparison(is_kept=False, reason=f"it does not run here: {str(e)[:200]}")
         trial = MachineTrial(
             task_id=task_id,
             candidate_id=name,
             device=info.name,
             chip=info.chip,
             runtime=info.runtime,
-            is_kept=is_kept,
-            kernel_us=times[0],
-            mlx_us=times[1],
-            reason=reason,
+            is_kept=found.is_kept,
+            kernel_us=found.unpacked_us,
+            mlx_us=found.packed_us,
+            reason=found.reason,
         )
         self._server.remember(trial)
         return trial
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """What a machine found of one product with packed and unpacked weights."""
+
+    is_kept: bool
+    reason: str
+    unpacked_us: float | None = None
+    packed_us: float | None = None
+
+
+def _compared(x: mx.array, packed: Packed, unpack: Unpack | None) -> _Comparison:
+    error, others = errors(x, packed)
+    if error > _MOST_ERROR * others:
+        return _Comparison(is_kept=False, reason="its error is larger than that of packed weights")
+    unpacked_us, packed_us = compared_us(x, packed, unpack)
+    # A model's host may be what takes longest, and has more to do.
+    host_us = more_host_us(x, packed, unpack)
+    is_kept = packed_us >= _LEAST_SPEEDUP * unpacked_us + host_us
+    words = f"{unpacked_us:.1f} us unpacked, {packed_us:.1f} us packed, {host_us:.1f} host"
+    return _Comparison(is_kept, words, unpacked_us, packed_us)
 
 
 def compared_us(x: mx.array, packed: Packed, unpack: Unpack | None) -> tuple[float, float]:
@@ -247,6 +262,5 @@ def _unpacked(layer: Module, x: mx.array, experts: Experts | None) -> mx.array |
     packed = Packed(*weights, layer.group_size, layer.bits, experts)
     try:
         return unpacking.product(x, packed)
-    except (KernelwrightError, RuntimeError, ValueError):
-        # What MLX cannot unpack here it may still multiply by.
+    except KernelwrightError:
         return None

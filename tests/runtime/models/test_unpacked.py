@@ -244,3 +244,21 @@ def test_a_kernel_of_the_store_unpacks_in_the_place_of_mlx(
         packed = packed._replace(experts=experts)
     times = packed.unpacked_times(x)
     assert mx.allclose(packed.unpacked_times(x, run), times, rtol=0.05, atol=0.5)
+
+
+def test_what_does_not_run_here_is_asked_once(store: str, runs: list[int]) -> None:
+    """MLX's processor backend multiplies chosen matrices in float32 only."""
+    layer = _experts()
+    layer.set_dtype(mx.bfloat16)
+    model = Sequential(layer)  # type: ignore[no-untyped-call]
+    x, indices = _sorted_rows(256)
+    expected = layer(x.astype(mx.bfloat16), indices, sorted_indices=True)
+    optimize_model(model, Measuring(store, "simulator"))
+    for _ in range(2):
+        found = layer(x.astype(mx.bfloat16), indices, sorted_indices=True)
+        assert mx.array_equal(found, expected)
+    with closing(sqlite3.connect(store)) as database:
+        ((kept, reason),) = database.execute("SELECT is_kept, reason FROM machine_trial").fetchall()
+    assert not kept
+    assert reason.startswith("it does not run here: [GatherMM")
+    assert runs.count(256) <= 1
