@@ -1,6 +1,8 @@
 """The stage that compiles a program, and finds the cases that it will be judged on."""
 
 from kernelwright.evaluator.evaluation import Stage, Status
+from kernelwright.evaluator.inputs.suite import Suite
+from kernelwright.evaluator.oracle.parallel import begin
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import Failure
 
@@ -18,8 +20,14 @@ class Compilation(PipelineStage):
         if context.wants(Stage.TIMING) and context.info.measures_time:
             context.workers.compile_baselines(context.task.graph)
             context.cases.draw_timing_ahead(context.task)
-        context.suite = context.cases.visible(context.task, context.submitted)
+
+        def draw() -> Suite:
+            return context.cases.visible(context.task, context.submitted)
+
+        drawn = begin(draw)
         context.trial.compile(context.task.graph)
+        # Threads that draw for others may not have come to it.
+        context.suite = draw() if drawn.cancel() else drawn.result()
         if context.info.measures_time:
             context.trial.compile_ahead([r.case.graph for r in context.suite.references])
         if not context.suite.is_proof:

@@ -12,6 +12,7 @@ from kernelwright.evaluator.oracle.mlx_answer import Closeness
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.oracle.rounded_constant import has_finer_constants
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
+from kernelwright.evaluator.stages.case_runs import run_cases
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import (
     Failure,
@@ -61,14 +62,16 @@ class Correctness(PipelineStage):
         suite, verdict, found = context.suite, context.verdict, list[Closeness]()
         places = {repeat.place for repeat in repeated(suite, context.config.determinism_runs)}
         kept = {}
-        for seed, reference in enumerate(suite.references):
-            result = context.trial.run(reference, seed=seed)
+
+        def judge(seed: int, reference: Reference, result: RunResult) -> None:
             verdict.keep_worst(reference, check_answer(result, reference))
             add_directions(directions, reference, result.outputs)
             verdict.cases += 1
             found.append(reference.closeness(result.outputs))
             if seed in places:
                 kept[seed] = result
+
+        run_cases(context.trial, suite.references, judge)
         for rows in suite.swept:
             check_swept(context.trial, rows)
         context.closeness = tuple(found)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
+from threading import get_ident
 
 import pytest
 
@@ -63,24 +64,25 @@ def test_a_fact_that_no_stage_has_given_is_our_mistake() -> None:
 
 def test_a_device_is_left_to_others_while_the_host_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is sent to the worker for the device has its turn; nothing else keeps one."""
-    held, sent = [False], list[tuple[str, bool]]()
+    held, sent = [0], list[tuple[str, bool]]()
 
     @contextmanager
     def turn(*, alone: bool) -> Iterator[None]:
         assert not alone, "nothing is timed here"
         assert not held[0]
-        held[0] = True
+        held[0] = get_ident()
         yield
-        held[0] = False
+        held[0] = 0
 
     call, judged = Worker.call, list[bool]()
 
     def watched(self: Worker, request: Request, timeout_s: float) -> Reply:
-        sent.append((type(request).__name__, held[0]))
+        sent.append((type(request).__name__, bool(held[0])))
         return call(self, request, timeout_s)
 
     def judging(reference: Reference, outputs: Sequence[Array]) -> tuple[Deviation, ...]:
-        judged.append(held[0])
+        # Another thread may have the turn of the next case.
+        judged.append(held[0] == get_ident())
         return judge(reference, outputs)
 
     monkeypatch.setattr(Worker, "call", watched)
