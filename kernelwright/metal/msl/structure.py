@@ -179,12 +179,20 @@ class Structure:
         return frozenset(map(self.spelling, declared))
 
     def qualifiers(self, variable: Variable) -> Iterator[int]:
-        """Yield a variable's specifiers without the members of a class that stands among them."""
-        index = variable.specifiers.start
+        """Yield a variable's own specifiers.
+
+        Members of a class that stands among them are left out, and what a template is given, as
+        in `Span<threadgroup float*> s`.
+        """
+        index, depth = variable.specifiers.start, 0
         while index < variable.specifiers.stop:
-            yield index
-            is_body = self.spelling(index) == "{"
-            index = self.partner.get(index, index) + 1 if is_body else index + 1
+            word = self.spelling(index)
+            depth += word.count("<") if word in ("<", "<<") else 0
+            if depth == 0:
+                yield index
+            depth = max(depth - word.count(">"), 0) if word in (">", ">>", ">>>") else depth
+            is_skipped = word == "{" or (depth > 0 and word in OPEN)
+            index = self.partner.get(index, index) + 1 if is_skipped else index + 1
 
     def locals_of(self, function: Function) -> Sequence[Variable]:
         """The variables that a function's body declares."""
