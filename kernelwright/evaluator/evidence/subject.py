@@ -132,9 +132,8 @@ def _small(graph: Graph) -> Graph:
 def _resized(graph: Graph, other_size: int) -> Graph:
     for dimension in free_dimensions(graph):
         size = min(dimension.size, _REDUCED_SIZE if dimension.is_reduced else other_size)
-        axis, multiple = dimension.axes[0], dimension.multiples[0]
         try:
-            graph = resize(graph, {axis: size * multiple})
+            graph = resize(graph, dimension.axis_sizes(size))
         except KernelwrightError:
             continue
     return graph

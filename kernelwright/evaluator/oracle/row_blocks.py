@@ -121,7 +121,7 @@ def _row_blocks(graph: Graph, block_elements: int) -> RowBlocks | None:
     except KernelwrightError:
         return None
     for dimension in sorted(dimensions, key=lambda d: -d.size):
-        if dimension.is_reduced or set(dimension.multiples) != {1}:
+        if dimension.is_reduced or not dimension.is_alone:
             continue
         block = max(dimension.size * block_elements // elements, 1)
         found = _blocks_along(graph, dict(dimension.axes), dimension.size, block)

@@ -24,14 +24,16 @@ class Shapes:
             if node.op == "slice":
                 self._slices.setdefault(node.inputs[0], []).append(Call.of(graph, node))
         for value in graph.inputs:
-            self.of[value] = tuple(self.equations.symbol(n) for n in graph.types[value].shape)
+            shape = graph.types[value].shape
+            self.of[value] = tuple(self.equations.symbol(n, is_given=True) for n in shape)
         for value, constant in graph.constants:
-            self.of[value] = tuple(Size(n) for n in constant.type.shape)
+            self.of[value] = tuple(Size.number(n) for n in constant.type.shape)
         for node in graph.nodes:
             for value in node.outputs:
                 shape = graph.types[value].shape
                 self.of[value] = tuple(self.equations.symbol(n) for n in shape)
             self._relate(node)
+        self._keep_repetitions()
 
     def resolved(self, value: ValueId) -> Sizes:
         """Return a value's dimensions with all that is known put in."""
@@ -52,12 +54,32 @@ class Shapes:
         size = self.graph.types[value].shape[axis]
         if taken == 0 or size % taken:
             return False
-        starts = {
-            slices(call)[axis].start
+        return self._starts(value, axis, taken) == set(range(0, size, taken))
+
+    def is_window(self, value: ValueId, axis: int, taken: int) -> bool:
+        """Say whether the slices of a value are like windows that slide from end to end."""
+        size = self.graph.types[value].shape[axis]
+        starts = self._starts(value, axis, taken)
+        # They overlap, so that they are no parts of a fixed size.
+        return len(starts) > 1 and {0, size - taken} <= starts and 2 * taken > size
+
+    def _starts(self, value: ValueId, axis: int, taken: int) -> set[int]:
+        """Return where slices of a length start whose stops were not counted from the end."""
+        places = (
+            slices(call)[axis]
             for call in self._slices.get(value, ())
-            if call.outputs[0].shape[axis] == taken and slices(call)[axis].step == 1
-        }
-        return starts == set(range(0, size, taken))
+            if call.outputs[0].shape[axis] == taken
+        )
+        return {place.start for place in places if place.step == 1 and place.stop > 0}
+
+    def _keep_repetitions(self) -> None:
+        """Fix how often something is repeated where no input has that many of anything."""
+        for value in self.graph.inputs:
+            for size in self.resolved(value):
+                for symbols, _ in size.terms:
+                    for symbol in symbols if len(symbols) > 1 else ():
+                        if not self.equations.is_given(symbol):
+                            self.equations.pin(Size.symbol(symbol), "it is repeated so often")
 
     def _relate(self, node: Node) -> None:
         call = Call.of(self.graph, node)

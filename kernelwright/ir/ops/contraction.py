@@ -266,6 +266,7 @@ OPS: tuple[Op, ...] = (
         ),
         shapes=_convolution_shape,
         flops_of=_convolution_flops,
+        relation=relation.convolved,
         batching=batching.convolved,
         multiplies_all=_has_unit_steps,
         skipped=beside,

@@ -205,6 +205,7 @@ OPS: tuple[Op, ...] = (
         ("axes", "low", "high"),
         _padded,
         flops_per_element=0,
+        relation=relation.padded,
         batching=batching.beside_axes,
     ),
     Op(

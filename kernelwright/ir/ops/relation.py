@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.graph.dimension import ONE, Equations, Size, product
+from kernelwright.ir.graph.dimension import ONE, Equations, Size, product, total
 from kernelwright.ir.ops.axes import reduced_axes, slices
 from kernelwright.ir.ops.op import Call
 
@@ -32,6 +32,10 @@ class Sizing(Protocol):
 
     def is_part(self, value: ValueId, axis: int, taken: int) -> bool:
         """Say whether the slices of a value cut an axis into equal parts, all of them used."""
+        ...
+
+    def is_window(self, value: ValueId, axis: int, taken: int) -> bool:
+        """Say whether the slices of a value are like windows that slide from end to end."""
         ...
 
 
@@ -84,13 +88,13 @@ def reshaped(shapes: Sizing, node: Node, call: Call) -> None:
     """Match runs of axes with equal products; within a run, the first axis takes the change."""
     source, result = shapes.resolved(node.inputs[0]), shapes.of[node.outputs[0]]
     for before, after in _runs(call.inputs[0].shape, call.outputs[0].shape):
-        left = tuple(source[i] for i in before)
-        right = tuple(result[i] for i in after)
+        left = tuple(source[i] for i in before if source[i] != ONE)
+        right = tuple(result[i] for i in after if result[i] != ONE)
         if len(left) == 1 and len(right) == 1:
             shapes.equations.equate(left[0], right[0], _why(node))
             continue
-        if len(right) == 1:
-            shapes.equations.equate(right[0], product(left), _why(node))
+        if len(right) <= 1:
+            shapes.equations.equate(product(right), product(left), _why(node))
             continue
         # Of the new axes, the inner ones keep the sizes that were written.
         for size in right[1:]:
@@ -119,35 +123,104 @@ def _runs(
     return runs
 
 
+_MOST_SKIPPED = 8
+"""Elements that a slice may leave out at its start, as stencils do."""
+_LEAST_SHARE = 4
+"""How many times as long an axis is at least as what a slice leaves out at its start."""
+_CUT = "a slice cuts it at fixed places"
+
+
 def part_of_axes(shapes: Sizing, node: Node, call: Call) -> None:
-    """An axis is whole, cut into equal parts, or cut at fixed places."""
+    """An axis is whole, cut into equal parts, taken up to its end, or cut at fixed places."""
     source, result = shapes.of[node.inputs[0]], shapes.of[node.outputs[0]]
     for axis, place in enumerate(slices(call)):
         size, taken = call.inputs[0].shape[axis], call.outputs[0].shape[axis]
-        if (place.start, taken, place.step) == (0, size, 1):
-            shapes.equations.equate(source[axis], result[axis], _why(node))
+        if (place.start, taken, place.step) == (0, size, 1) or is_turned(place, size):
+            whole = result[axis]
         elif shapes.is_part(node.inputs[0], axis, taken):
-            whole = Size(size // taken) * result[axis]
-            shapes.equations.equate(source[axis], whole, _why(node))
+            whole = Size.number(size // taken) * result[axis]
+        elif goes_to_end(place, size) or shapes.is_window(node.inputs[0], axis, taken):
+            left = Size.number(size - place.step * taken)
+            whole = Size.number(place.step) * result[axis] + left
         else:
-            shapes.equations.pin(source[axis], "a slice cuts it at fixed places")
-            shapes.equations.pin(result[axis], "a slice cuts it at fixed places")
+            shapes.equations.pin(source[axis], _CUT)
+            shapes.equations.pin(result[axis], _CUT)
+            continue
+        shapes.equations.equate(source[axis], whole, _why(node))
+
+
+def goes_to_end(place: slice, size: int) -> bool:
+    """Say whether a slice ends with its axis, or a fixed number of elements before.
+
+    MLX keeps a stop that was counted from the end, but no start that was: of what skips most of an
+    axis it cannot be told whether it is as long at every size.
+    """
+    ends = place.stop == size or place.stop < 0
+    skips_little = place.start <= _MOST_SKIPPED and _LEAST_SHARE * place.start <= size
+    return place.step >= 1 and ends and skips_little
+
+
+def is_turned(place: slice, size: int) -> bool:
+    """Say whether a slice shows all of an axis from its end to its start."""
+    return bool((place.start, place.step) == (size - 1, -1) and place.stop < -size)
 
 
 def concatenated(shapes: Sizing, node: Node, call: Call) -> None:
-    """Parts of like sizes add up."""
+    """Parts add up."""
     axis, result = call.integer("axis"), shapes.of[node.outputs[0]]
     for value in node.inputs:
         for i, (a, b) in enumerate(zip(shapes.of[value], result, strict=True)):
             if i != axis:
                 shapes.equations.equate(a, b, _why(node))
-    parts = [shapes.equations.resolved(shapes.of[value][axis]) for value in node.inputs]
-    if len({p.symbols for p in parts}) == 1:
-        total = Size(sum(p.factor for p in parts), parts[0].symbols)
-        shapes.equations.equate(result[axis], total, _why(node))
-        return
-    for value in (*node.inputs, node.outputs[0]):
-        shapes.equations.pin(shapes.of[value][axis], "a concatenation adds unlike sizes")
+    parts = total(tuple(shapes.of[value][axis] for value in node.inputs))
+    shapes.equations.equate(result[axis], parts, _why(node))
+
+
+def padded(shapes: Sizing, node: Node, call: Call) -> None:
+    """Each axis is longer by what is added at its ends."""
+    source, result = shapes.of[node.inputs[0]], shapes.of[node.outputs[0]]
+    for axis, (a, b) in enumerate(zip(source, result, strict=True)):
+        added = call.outputs[0].shape[axis] - call.inputs[0].shape[axis]
+        shapes.equations.equate(b, a + Size.number(added), _why(node))
+
+
+def convolved(shapes: Sizing, node: Node, call: Call) -> None:
+    """Batches are free, features where no groups are told apart, and places by steps of strides.
+
+    The window is kept, and so is what a stride leaves over at the end.
+    """
+    (x, weight), result = (shapes.of[v] for v in node.inputs), shapes.of[node.outputs[0]]
+    equations, why = shapes.equations, _why(node)
+    equations.equate(x[0], result[0], why)
+    equations.equate(weight[0], result[-1], why)
+    equations.equate(x[-1], Size.number(call.integer("groups")) * weight[-1], why)
+    if call.integer("groups") != 1:
+        equations.pin(x[-1], "a convolution's groups divide it")
+        equations.pin(result[-1], "a convolution's groups divide it")
+    for axis in range(1, len(x) - 1):
+        equations.pin(weight[axis], "a convolution's window is fixed")
+        step = Size.number(call.integers("strides")[axis - 1])
+        spread = Size.number(call.integers("input_dilation")[axis - 1])
+        left = (
+            call.inputs[0].shape[axis] * call.integers("input_dilation")[axis - 1]
+            - call.outputs[0].shape[axis] * call.integers("strides")[axis - 1]
+        )
+        equations.equate(step * result[axis] + Size.number(left), spread * x[axis], why)
+
+
+def parted(shapes: Sizing, node: Node, call: Call) -> None:
+    """All axes are whole but the one that is cut, which equal parts share."""
+    source, axis = shapes.of[node.inputs[0]], call.integer("axis")
+    sizes = {t.shape[axis] for t in call.outputs}
+    for value in node.outputs:
+        for i, (a, b) in enumerate(zip(source, shapes.of[value], strict=True)):
+            if i != axis:
+                shapes.equations.equate(a, b, _why(node))
+            elif len(sizes) == 1:
+                shapes.equations.equate(a, Size.number(len(node.outputs)) * b, _why(node))
+            else:
+                shapes.equations.pin(a, _CUT)
+                shapes.equations.pin(b, _CUT)
 
 
 def multiplied(shapes: Sizing, node: Node, call: Call) -> None:
@@ -261,19 +334,26 @@ def _beside_places(shapes: Sizing, node: Node, call: Call, done: str) -> None:
 
 
 def updated(shapes: Sizing, node: Node, call: Call) -> None:
-    """Axes that are updated from end to end are free."""
+    """Axes that are updated to their end, or up to a place counted from it, are free."""
     source, part = (shapes.of[v] for v in node.inputs)
     shapes.equate(source, shapes.of[node.outputs[0]], _why(node))
     for axis, place in enumerate(slices(call)):
         size, given = call.inputs[0].shape[axis], call.inputs[1].shape[axis]
-        if (place.start, given, place.step) == (0, size, 1):
-            shapes.equations.equate(source[axis], part[axis], _why(node))
+        if place.step == 1 and goes_to_end(place, size):
+            left = Size.number(size - given)
+            shapes.equations.equate(source[axis], part[axis] + left, _why(node))
         else:
             shapes.equations.pin(source[axis], "a slice of it is updated at fixed places")
             shapes.equations.pin(part[axis], "a slice of it is updated at fixed places")
 
 
+_SMALL = 4
+"""Starts and steps of ranges up to this one are no sizes."""
+
+
 def counted(shapes: Sizing, node: Node, call: Call) -> None:
-    """Counting from 0 in steps of one follows any size; other ranges belong to their numbers."""
-    if (call.number("start"), abs(call.number("step"))) != (0.0, 1.0):
+    """Counting in small whole steps follows any size; other ranges belong to their numbers."""
+    start, step = call.number("start"), call.number("step")
+    is_whole = start == int(start) and step == int(step) != 0
+    if not is_whole or not 0 <= start <= _SMALL or abs(step) > _SMALL:
         shapes.pin(node.outputs[0], "a range has fixed ends")

@@ -9,7 +9,7 @@ from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.behaviour import Behaviour
 from kernelwright.ir.ops.box import Box, box_within
 from kernelwright.ir.ops.op import Array, Call, InferShapes, Kind, MlxCall, Op, Resize, Shape
-from kernelwright.ir.ops.resizing import new_parts, new_shape, new_slice
+from kernelwright.ir.ops.resizing import new_cuts, new_parts, new_shape, new_slice
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -194,7 +194,9 @@ OPS: tuple[Op, ...] = (
         _split,
         ("indices", "axis"),
         _split_shapes,
+        relation=relation.parted,
         batching=batching.beside_axis,
+        resized=new_cuts,
         box_shown=_split_box,
     ),
     Op(

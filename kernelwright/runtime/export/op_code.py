@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from kernelwright.ir.ops import OPS, Call, Kind, mean_divisor
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING
+from kernelwright.ir.ops.relation import is_turned
 from kernelwright.runtime.export.attention_code import attention_text
 from kernelwright.runtime.export.literal_code import dtype_source, literal
 from kernelwright.runtime.export.rare_op_code import RENDERERS as RARE_RENDERERS
@@ -58,13 +59,23 @@ def _equal(call: Call, operands: Sequence[str]) -> str:
 
 def _slice(call: Call, operands: Sequence[str]) -> str:
     sizes = zip(slices(call), call.inputs[0].shape, call.outputs[0].shape, strict=True)
-    places = [
-        _part(place, taken)
-        if isinstance(taken, SizeText) and taken != size
-        else place_text(place, size)
-        for place, size, taken in sizes
-    ]
+    places = [_place(place, size, taken) for place, size, taken in sizes]
     return f"{atom(operands[0])}[{', '.join(places)}]"
+
+
+def _place(place: slice, size: int, taken: int) -> str:
+    """Print what is taken of an axis, so that it holds at other sizes where there are any."""
+    if not isinstance(taken, SizeText) or taken == size:
+        return place_text(place, size)
+    if place.step == 1 and 2 * taken <= size:
+        return _part(place, taken)
+    return _margin_text(place, size)
+
+
+def _margin_text(place: slice, size: int) -> str:
+    """Print what is taken of an axis, with its stop counted from the end."""
+    stop = place.stop if place.stop < 0 else min(place.stop - size, 0) or None
+    return place_text(slice(place.start, stop, place.step), size)
 
 
 def _part(place: slice, taken: SizeText) -> str:
@@ -86,13 +97,17 @@ def place_text(place: slice, size: int) -> str:
     start, stop, step = place.start, place.stop, place.step
     if (start, stop, step) == (0, size, 1):
         return ":"
+    if is_turned(place, size):
+        return "::-1"
     text = f"{start or ''}:{'' if stop is None or stop == size else stop}"
     return text if step == 1 else f"{text}:{step}"
 
 
 def _split(call: Call, operands: Sequence[str]) -> str:
-    indices = list(call.integers("indices"))
-    return f"mx.split({operands[0]}, {indices}, axis={call.integer('axis')})"
+    indices, axis = list(call.integers("indices")), call.integer("axis")
+    is_even = len({t.shape[axis] for t in call.outputs}) == 1
+    where = len(call.outputs) if is_even else indices
+    return f"mx.split({operands[0]}, {where}, axis={axis})"
 
 
 def _concatenate(call: Call, operands: Sequence[str]) -> str:
@@ -152,9 +167,14 @@ def _functions_of(kind: Kind, *attributes: str) -> Iterator[tuple[str, str]]:
 
 def _arange(call: Call, operands: Sequence[str]) -> str:
     (count,) = call.outputs[0].shape
-    if isinstance(count, SizeText) and (call.number("start"), call.number("step")) == (0, 1):
-        return f"mx.arange({count!r}, dtype={dtype_source(call.outputs[0].dtype)})"
+    start, step = call.number("start"), call.number("step")
     span = ", ".join(f"{call.number(name):g}" for name in ("start", "stop", "step"))
+    if isinstance(count, SizeText):
+        text = f"({count!r})" if " " in repr(count) and step != 1 else repr(count)
+        times = "" if step == 1 else f" * {step:g}"
+        plus = f" + {start:g}" if start else ""
+        stop = f"{text}{times}{plus}"
+        span = stop if (start, step) == (0, 1) else f"{start:g}, {stop}, {step:g}"
     return f"mx.arange({span}, dtype={dtype_source(call.outputs[0].dtype)})"
 
 
@@ -185,8 +205,10 @@ def _slice_update(call: Call, operands: Sequence[str]) -> str:
     shape, part = call.inputs[0].shape, call.inputs[1].shape
     places, (source, update) = slices(call), operands
     if how := COMBINING.get(call.text("reduce")):
+        sizes = zip(places, shape, call.outputs[0].shape, strict=True)
         window = ", ".join(
-            place_text(place, size) for place, size in zip(places, shape, strict=True)
+            (_margin_text if isinstance(made, SizeText) else place_text)(place, size)
+            for place, size, made in sizes
         )
         return f"{atom(source)}.at[{window}].{how}({update})"
     partial = [axis for axis, size in enumerate(shape) if part[axis] != size]

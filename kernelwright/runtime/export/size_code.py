@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kernelwright.ir.analysis.shape import Shapes
 from kernelwright.ir.graph import Graph, Node, TensorType
-from kernelwright.ir.graph.dimension import Size
+from kernelwright.ir.graph.dimension import Affine, Size
 from kernelwright.ir.ops import Call, op_named
 
 
@@ -32,11 +32,15 @@ class SizeNames:
         self._graph = graph
         self._shapes = Shapes(graph)
         self._texts: dict[int, str] = {}
-        for value, name in zip(graph.inputs, names, strict=True):
-            for axis, size in enumerate(self._shapes.resolved(value)):
-                if len(size.symbols) == 1:
-                    divided = f" // {size.factor}" if size.factor != 1 else ""
-                    self._texts.setdefault(size.symbols[0], f"{name}.shape[{axis}]{divided}")
+        found = [
+            (affine, f"{name}.shape[{axis}]")
+            for value, name in zip(graph.inputs, names, strict=True)
+            for axis, size in enumerate(self._shapes.resolved(value))
+            if (affine := size.affine) is not None
+        ]
+        # An axis that is the dimension itself says more plainly what it is than a multiple of it.
+        for affine, text in sorted(found, key=lambda pair: (pair[0].factor, abs(pair[0].offset))):
+            self._texts.setdefault(affine.symbol, _solved(text, affine))
 
     def call(self, node: Node) -> Call:
         """Return a node's call, with expressions for its sizes where it spells them out."""
@@ -61,9 +65,25 @@ class SizeNames:
     def _size(self, size: Size, concrete: int) -> int:
         if not size.symbols or any(s not in self._texts for s in size.symbols):
             return concrete
-        parts = [self._texts[s] for s in size.symbols]
-        if size.factor == 1 and len(parts) == 1:
-            return SizeText(concrete, parts[0])
-        grouped = [f"({part})" if "//" in part else part for part in parts]
-        factors = [] if size.factor == 1 else [str(size.factor)]
-        return SizeText(concrete, " * ".join([*factors, *grouped]))
+        # Numbers stand last, as in `x.shape[0] + 1`.
+        terms = sorted(size.terms, key=lambda term: (not term[0], term[1] < 0))
+        signed = [("-" if n < 0 else "+", self._product(p, abs(n))) for p, n in terms]
+        text = " ".join(f"{sign} {part}" for sign, part in signed).removeprefix("+ ")
+        return SizeText(concrete, text)
+
+    def _product(self, symbols: tuple[int, ...], factor: int) -> str:
+        parts = [self._texts[s] for s in symbols]
+        factors = [] if factor == 1 and parts else [str(factor)]
+        if len(factors) + len(parts) > 1:
+            parts = [f"({part})" if " " in part else part for part in parts]
+        return " * ".join([*factors, *parts])
+
+
+def _solved(text: str, affine: Affine) -> str:
+    """Return the text of a dimension, of which an axis has a multiple and some more."""
+    if affine.offset:
+        sign = "-" if affine.offset > 0 else "+"
+        text = f"{text} {sign} {abs(affine.offset)}"
+    if affine.factor == 1:
+        return text
+    return f"({text}) // {affine.factor}" if affine.offset else f"{text} // {affine.factor}"

@@ -1,5 +1,5 @@
 // elementwise(vector=4, threads=256, rows=4)
-// convolution: x, w -> out; grid (16, 8, 2), threadgroup (16, 8, 2)
+// convolution: x, w -> out; grid (16, 8, 'rows'), threadgroup (16, 8, 2)
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
 inline V load_run(const device T* values) {

@@ -1,5 +1,5 @@
 // elementwise(vector=4, threads=256)
-// convolution: x, w -> out; grid (16, 32, 64), threadgroup (16, 16, 1)
+// convolution: x, w -> out; grid (16, 32, 'rows * 32'), threadgroup (16, 16, 1)
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
 inline V load_run(const device T* values) {

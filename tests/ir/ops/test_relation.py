@@ -28,12 +28,22 @@ def _attention(q: mx.array, k: mx.array, v: mx.array, mask: mx.array) -> mx.arra
         (
             lambda x, y: mx.concatenate([x, y], axis=1),
             [(4, 6), (4, 10)],
-            [((0, 0), (1, 0))],
+            [((0, 0), (1, 0)), ((0, 1),), ((1, 1),)],
         ),
         (
             lambda x, y: mx.concatenate([x, y], axis=1) * 2,
             [(4, 6, 5), (4, 6, 5)],
-            [((0, 0), (1, 0)), ((0, 2), (1, 2))],
+            [((0, 0), (1, 0)), ((0, 1),), ((0, 2), (1, 2)), ((1, 1),)],
+        ),
+        (
+            lambda x, w: mx.conv2d(x, w, stride=(1, 3), padding=(1, 0)),
+            [(2, 9, 11, 5), (7, 3, 3, 5)],
+            [((0, 0),), ((0, 1),), ((0, 2),), ((0, 3), (1, 3)), ((1, 0),)],
+        ),
+        (
+            lambda x, w: mx.conv1d(x, w, groups=2),
+            [(2, 9, 6), (4, 3, 3)],
+            [((0, 0),), ((0, 1),)],
         ),
         (
             lambda x, y, b: mx.addmm(b, x, y),

@@ -273,9 +273,28 @@ def _turned(x: mx.array) -> mx.array:
     return mx.concatenate([a * mx.cos(angles), b * mx.sin(angles)], axis=-1)
 
 
+def _joined(past: mx.array, new: mx.array, mask: mx.array) -> mx.array:
+    whole = mx.concatenate([past, new], axis=0) + mask
+    return mx.repeat(whole.reshape(-1, 2, whole.shape[-1] // 2)[::-1], 3, axis=1)
+
+
+def _stencil(x: mx.array) -> mx.array:
+    padded = mx.pad(x, [(0, 0), (2, 1)])
+    slid = sum((k + 0.5) * padded[:, k : k + x.shape[1]] for k in range(4))
+    added = mx.tanh(slid).at[:, 1:-1].add(1)[:, :-2] * mx.arange(1, 2 * x.shape[1] - 4, 2)
+    return mx.concatenate([added[:, 1:], x[:, ::-1]], axis=1)
+
+
+def _strided(x: mx.array) -> mx.array:
+    return mx.repeat(x[:, 1::2], 2, axis=1) - x * mx.arange(0, -x.shape[1], -1)
+
+
 @pytest.mark.parametrize(
     ("function", "before", "after"),
     [
+        (_joined, [(40, 8), (9, 8), (49, 8)], [(37, 8), (2, 8), (39, 8)]),
+        (_stencil, [(3, 40)], [(5, 23)]),
+        (_strided, [(3, 40)], [(5, 22)]),
         (_combined, [(64, 4, 32), (64, 4)], [(32, 4, 16), (32, 4)]),
         (_gated, [(64, 32)], [(8, 16)]),
         (_turned, [(2, 16, 8)], [(3, 5, 12)]),

@@ -132,10 +132,7 @@ def smaller(graph: Graph) -> Graph | None:
         least = _COLUMNS if dimension.is_reduced else _ROWS
         if dimension.size <= least:
             continue
-        wanted = {
-            axis: least * multiple
-            for axis, multiple in zip(dimension.axes, dimension.multiples, strict=True)
-        }
+        wanted = dimension.axis_sizes(least)
         try:
             resize(graph, {**sizes, **wanted})
         except (InputError, KernelwrightError):

@@ -40,7 +40,7 @@ def token_axes(graph: Graph) -> tuple[Axis, ...]:
         return ()
     axes: list[Axis] = []
     for free in free_dimensions(graph):
-        after = _resized(graph, free.axes, tokens) if set(free.multiples) == {1} else None
+        after = _resized(graph, free.axes, tokens) if free.is_alone else None
         if after is not None and tokens in (after.queries, after.keys):
             axes += free.axes
     wanted = replace(before, queries=tokens, keys=tokens)
@@ -52,7 +52,7 @@ def _key_axes(graph: Graph) -> tuple[Axis, ...]:
     before, keys = _sizes(graph), open_size("keys")
     wanted = replace(before, keys=keys)
     for free in free_dimensions(graph):
-        is_count = set(free.multiples) == {1} and free.size == before.keys
+        is_count = free.is_alone and free.size == before.keys
         if is_count and _resized(graph, free.axes, keys) == wanted:
             return free.axes if _is_open(graph, before) else ()
     return ()

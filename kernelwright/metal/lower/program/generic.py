@@ -34,7 +34,7 @@ def generalize(graph: Graph, write: Write, kernels: tuple[Kernel, ...]) -> Gener
     """
     chosen: list[FreeDimension] = []
     for free in free_dimensions(graph):
-        if set(free.multiples) != {1} or free.is_reduced or free.size == 1:
+        if not free.is_alone or free.is_reduced or free.size == 1:
             continue
         if _opened(graph, write, kernels, [*chosen, free], _numbered(len(chosen) + 1)) is not None:
             chosen.append(free)

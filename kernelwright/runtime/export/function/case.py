@@ -128,10 +128,9 @@ def _resized(graph: ir.Graph, count: int) -> Iterator[list[Shape]]:
     for dimension in ir.free_dimensions(graph):
         if any(place >= count for place, _ in dimension.axes):
             continue
-        (place, axis), multiple = dimension.axes[0], dimension.multiples[0]
         for size in (dimension.size + 1, 2 * dimension.size):
             with suppress(KernelwrightError):
-                resized = ir.resize(graph, {(place, axis): multiple * size})
+                resized = ir.resize(graph, dimension.axis_sizes(size))
                 found = [t.shape for t in resized.input_types]
                 if found[count:] == shapes[count:]:
                     yield found[:count]
