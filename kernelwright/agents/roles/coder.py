@@ -322,7 +322,7 @@ def _proposals(advance: Advance, thread: _Thread, count: int) -> list[Proposal]:
         Proposal(
             program=draft.program,
             author=advance.model,
-            idea=draft.draft.idea,
+            idea=" ".join(filter(None, (draft.draft.idea, draft.note))),
             parent=thread.parent if thread.parent != draft.program.id else None,
             lessons=thread.lessons,
         )

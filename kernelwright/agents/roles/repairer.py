@@ -47,10 +47,13 @@ class ModelRepairer:
             )
         except ReplyError:
             return None
+        corrected = answer.record.program
+        note = corrected.unserved_sizes(interface)
+        idea = failed.proposal.idea
         return Proposal(
-            program=answer.record.program.program(interface),
+            program=corrected.program(interface),
             author=answer.model,
-            idea=failed.proposal.idea,
+            idea=idea if note in idea else f"{idea} {note}",
             parent=program.id,
         )
 

@@ -114,6 +114,17 @@ class ProgramDraft(Draft):
             raise InputError(f"{place}: {expected}{reason_of(detail)}") from e
         return program
 
+    def unserved_sizes(self, interface: Interface) -> str:
+        """Say which sizes it claims to serve and is not judged at; empty where there are none.
+
+        A dimension at whose other sizes the task cannot be tried is served at its own alone.
+        """
+        claimed = [d for d in interface.dimensions if d.name in self.any_size and not d.is_open]
+        if not claimed:
+            return ""
+        sizes = " and ".join(f"{d.name} = {d.size}" for d in claimed)
+        return f"It is judged at {sizes} alone: the task cannot be tried at another size of it."
+
     def _program(self, interface: Interface) -> Program:
         known = {d.name for d in interface.dimensions}
         _check_tunables([t.name for t in self.tunables], known)
@@ -122,7 +133,7 @@ class ProgramDraft(Draft):
                 f"any_size names {', '.join(unknown)}; the task's dimensions are "
                 f"{', '.join(sorted(known)) or 'all fixed'}."
             )
-        # What nobody can try at another size is served at this one, whatever the claim.
+        # `unserved_sizes` says what becomes of other claims.
         is_open = {d.name for d in interface.dimensions if d.is_open}
         generic = frozenset(self.any_size) & is_open
         return Program(

@@ -25,6 +25,8 @@ class NamedDraft:
     name: str
     draft: ProgramDraft
     program: Program
+    note: str = ""
+    """What it claims and is not judged by."""
 
 
 class DraftBook:
@@ -48,7 +50,8 @@ class DraftBook:
             )
         program = draft.program(self._interface)
         name = self._names.setdefault(program.id, f"d{len(self._names) + 1}")
-        return self._drafts.setdefault(name, NamedDraft(name, draft, program))
+        note = draft.unserved_sizes(self._interface)
+        return self._drafts.setdefault(name, NamedDraft(name, draft, program, note))
 
     def find(self, name: str) -> NamedDraft | None:
         """Return a draft, None where there is none of that name."""

@@ -223,7 +223,8 @@ class Toolbox:
         if evaluation.is_correct:
             self._right[draft.program.id] = draft
         report = check_report(evaluation, draft.program) + self._above_floor(evaluation)
-        return f"{draft.name}: {report}\n{self._left}"
+        lines = (f"{draft.name}: {report}", draft.note, self._left)
+        return "\n".join(filter(None, lines))
 
     @property
     def _left(self) -> str:

@@ -6,6 +6,7 @@ import pytest
 from kernelwright.agents.roles.reply.reply_schema import ProgramDraft
 from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.roles.text.graph_text import task_text
+from kernelwright.agents.session.tools.draft_book import DraftBook
 from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Dtype, TensorType, canonicalize, capture
@@ -49,16 +50,28 @@ def test_a_generic_program_binds_at_other_sizes() -> None:
     assert bound.launches[0].grid == (781, 1, 1)
 
 
-def test_a_claim_that_nobody_can_check_is_not_taken() -> None:
-    # A padded axis keeps its size: the evaluator could try the program at no other.
+def test_a_padded_axis_is_served_at_any_size() -> None:
     graph = canonicalize(capture(causal_conv_silu, *causal_conv_inputs()))
     claiming = convolution(GUARD).model_copy(update={"any_size": ["n0"]})
     program = claiming.program(Interface(Task(graph, "mixer")))
-    assert not program.is_generic
-    assert program.kernels[0].grid == (128, 64, 1)
-    told = task_text(Task(graph, "mixer"), DEVICE)
-    assert "- `n0` = 64 (x axis 1), at this size only" in told
+    assert program.inputs[0].shape[1] == "n0"
+    assert claiming.unserved_sizes(Interface(Task(graph, "mixer"))) == ""
+
+
+def test_a_claim_that_nobody_can_check_is_not_taken_and_named() -> None:
+    # A transform has one size: the evaluator could try the program at no other.
+    graph = canonicalize(capture(lambda x: mx.fft.fft(x, axis=1).real, mx.zeros((6, 71))))
+    task = Task(graph, "transform")
+    claiming = draft(BODY, any_size=["n0", "n1"])
+    assert claiming.program(Interface(task)).inputs[0].shape == (6, 71)
+    assert claiming.unserved_sizes(Interface(task)) == (
+        "It is judged at n0 = 6 and n1 = 71 alone: the task cannot be tried at another size of it."
+    )
+    assert "- `n1` = 71 (x axis 1), at this size only" in task_text(task, DEVICE)
     assert "at this size only" not in task_text(TASK, DEVICE)
+    (kept,) = [DraftBook(Interface(task)).add(claiming)]
+    assert kept.note.startswith("It is judged at n0 = 6")
+    assert not DraftBook(Interface(TASK)).add(claiming).note
 
 
 def _tunable(name: str) -> dict[str, object]:
