@@ -6,10 +6,11 @@ from importlib.metadata import version
 import mlx.core as mx
 import numpy as np
 
+from benchmarks.suite.baseline import mlx_ways, plain
 from benchmarks.suite.result import SuiteRun, WorkloadResult
 from benchmarks.suite.search import SCHEDULES, Found, build, rebuild, search
 from benchmarks.suite.sets import find
-from benchmarks.suite.workload import Function, Workload, minimal_bytes
+from benchmarks.suite.workload import Workload, minimal_bytes
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.evaluation import Speedup
@@ -37,7 +38,7 @@ def run_suite(
     A failure is a row, not the end of the run.
     """
     first = _laboratory(
-        workloads[0][0], workloads[0][1], _plain(workloads[0][0].function), device, plan
+        workloads[0][0], workloads[0][1], plain(workloads[0][0].function), device, plan
     )
     copy_bytes_per_s = first.copy_bytes_per_s()
     floor_ns = first.measure(Order(blocks=6)).floor_ns
@@ -138,7 +139,7 @@ def _confirmed(result: WorkloadResult, device: Device, plan: TimingPlan, seed: i
     workload = find(result.name)
     found = rebuild(workload, result.dtype, device, result.schedules)
     name = result.speedup.baseline
-    laboratory = _laboratory(workload, result.dtype, _plain(found.function), device, plan, seed)
+    laboratory = _laboratory(workload, result.dtype, plain(found.function), device, plan, seed)
     measured = laboratory.measure(Order(plan.pairs, (name,), reverse=True))
     interval = interval_of(measured.comparisons[name], plan, np.random.default_rng(seed))
     return speedup_of(name, interval)
@@ -152,7 +153,7 @@ def _timed(
     plan: TimingPlan,
     seed: int,
 ) -> WorkloadResult:
-    laboratory = _laboratory(workload, row.dtype, _plain(found.function), device, plan, seed)
+    laboratory = _laboratory(workload, row.dtype, plain(found.function), device, plan, seed)
     measured = laboratory.measure(Order(plan.pairs))
     random = np.random.default_rng(seed)
     speedups: list[Speedup] = []
@@ -167,6 +168,7 @@ def _timed(
             "candidate_us": float(np.median(candidate_ns)) / 1e3,
             "baselines_us": baselines,
             "speedups": tuple(speedups),
+            "fastest_baseline": min(baselines, key=baselines.__getitem__),
             "copy_us": copy_us(row.bytes_moved, device, plan),
         }
     )
@@ -197,32 +199,19 @@ def _laboratory(
     plan: TimingPlan,
     seed: int = 0,
 ) -> MlxLaboratory:
-    """Baselines are the workload as written, which calls mx.fast where MLX has it, both ways."""
+    """Time a candidate beside every way in which MLX computes the workload."""
     types = workload.types(dtype)
     outputs = candidate(*workload.make_inputs(dtype, seed))
     return MlxLaboratory(
         device=device,
         candidate=candidate,
-        baselines={
-            "eager": _plain(workload.function),
-            "compile": _plain(mx.compile(workload.function)),
-        },
+        baselines=mlx_ways(workload, dtype),
         make_inputs=lambda slot: workload.make_inputs(dtype, 1000 * seed + slot),
         plan=plan,
         input_bytes=sum(t.nbytes for t in types),
         output_bytes=sum(o.nbytes for o in outputs),
         seed=seed,
     )
-
-
-def _plain(function: Function) -> ListFunction:
-    """Return the outputs as a list, however many there are."""
-
-    def run(*arrays: mx.array) -> list[mx.array]:
-        made = function(*arrays)
-        return [made] if isinstance(made, mx.array) else list(made)
-
-    return run
 
 
 def line(result: WorkloadResult, copy_bytes_per_s: float) -> str:

@@ -42,6 +42,9 @@ class WorkloadResult(Record):
     """Nodes that no region covers, run by MLX."""
     candidate_us: float | None = None
     baselines_us: Mapping[str, float] = Field(default_factory=dict)
+    """By MLX's way: `eager`, `compile`, and `fast` where `mx.fast` computes it or a part of it."""
+    fastest_baseline: str = ""
+    """The way with the least median; empty in rows that older runs left."""
     speedups: tuple[Speedup, ...] = ()
     schedules: tuple[ScheduleResult, ...] = ()
     copy_us: float | None = None
