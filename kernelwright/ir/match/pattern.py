@@ -82,6 +82,8 @@ class Number:
     """A constant of one number."""
 
     value: float
+    rounded: float = 0.0
+    """By which part of itself it may be off, as decimals that people write are."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,10 @@ def matches(
         case Bind(name):
             bound = known.with_value(name, source.base(value))
             yield from () if bound is None else (bound,)
-        case Number(wanted):
-            yield from (known,) if source.number(value) == wanted else ()
+        case Number(wanted, rounded):
+            number = source.number(value)
+            is_it = number is not None and abs(number - wanted) <= rounded * abs(wanted)
+            yield from (known,) if is_it else ()
         case Row(inner):
             row = source.row(value)
             yield from () if row is None else matches(source, inner, row, known)

@@ -1,5 +1,7 @@
 """What works on rows, as patterns: softmax, log-sum-exp, norms and losses written out."""
 
+import math
+
 from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Pattern, Row
 
 AXES, BY_PLACES, COUNTED = "axes", "by places", "counted"
@@ -42,26 +44,65 @@ def over_row(operand: Pattern, divisor: Pattern) -> Either:
     )
 
 
-def softmax_of(operand: Pattern) -> Either:
+_ROUNDED = 1e-6
+"""How far people round the logarithm of two."""
+LOG2_E, LOG_2 = Number(math.log2(math.e), _ROUNDED), Number(math.log(2.0), _ROUNDED)
+_SCALED = Made(("multiply",), (X, LOG2_E))
+_SCALED_PEAK = Either(
+    (
+        Row(Made(("max",), (_SCALED,), axes=AXES)),
+        Row(Made(("multiply",), (Made(("max",), (X,), axes=AXES), LOG2_E))),
+    )
+)
+SHIFTED_IN_BITS = Made(("subtract",), (_SCALED, _SCALED_PEAK))
+"""x less the largest of its row, both times the logarithm of e to base two."""
+
+
+def powers_of(operand: Pattern, in_bits: tuple[Pattern, ...] = ()) -> tuple[Made, ...]:
+    """Return the exponentials of an operand, which may be powers of two.
+
+    Args:
+        operand: What e is raised to.
+        in_bits: What two may be raised to instead, beside the operand times its factor.
+    """
+    exponents = (Made(("multiply",), (operand, LOG2_E)), *in_bits)
+    return (
+        Made(("exp",), (operand,), name=_POWERS),
+        *(Made(("power",), (Number(2.0), exponent), name=_POWERS) for exponent in exponents),
+    )
+
+
+def softmax_of(operand: Pattern, in_bits: tuple[Pattern, ...] = ()) -> Either:
     """Return exponentials of an operand over their sum."""
-    return over_row(Made(("exp",), (operand,), name=_POWERS), _TOTAL)
+    powers = powers_of(operand, in_bits)
+    return Either(tuple(way for p in powers for way in over_row(p, _TOTAL).patterns))
 
 
-def logsumexp_of(operand: Pattern) -> Made:
+def logsumexp_of(operand: Pattern, in_bits: tuple[Pattern, ...] = ()) -> Either:
     """Return the logarithm of the sum of the exponentials of an operand."""
-    powers = Made(("exp",), (operand,))
-    return Made(("log",), (Made(("sum",), (powers,), axes=AXES),))
+    totals = [Made(("sum",), (p,), axes=AXES) for p in powers_of(operand, in_bits)]
+    bits = Either(tuple(Made(("log2",), (total,)) for total in totals))
+    return Either(
+        (
+            *(Made(("log",), (total,)) for total in totals),
+            Made(("multiply",), (bits, LOG_2)),
+            Made(("divide",), (bits, LOG2_E)),
+        )
+    )
 
 
-SHIFTED_SOFTMAX = softmax_of(SHIFTED)
-SHIFTED_LOGSUMEXP = logsumexp_of(SHIFTED)
+SHIFTED_SOFTMAX = softmax_of(SHIFTED, (SHIFTED_IN_BITS,))
+SHIFTED_LOGSUMEXP = logsumexp_of(SHIFTED, (SHIFTED_IN_BITS,))
 LOGSUMEXP = Made(("logsumexp",), (X,))
 LOG_SOFTMAX = Made(("subtract",), (X, Row(LOGSUMEXP)))
 """x less the log-sum-exp of its row."""
 
 _ANY = Either((SHIFTED, X))
 _PEAK = Row(Made(("max",), (X,), axes=AXES))
-_SOFTMAX = (Made(("softmax",), (X,), axes=AXES), *softmax_of(_ANY).patterns)
+_SOFTMAX = (
+    Made(("softmax",), (X,), axes=AXES),
+    *softmax_of(_ANY, (SHIFTED_IN_BITS,)).patterns,
+)
 _SHIFTED_LOGSUMEXP = Either((Made(("logsumexp",), (SHIFTED,), axes=AXES), SHIFTED_LOGSUMEXP))
 _HELD = Either(
     (
@@ -69,7 +110,11 @@ _HELD = Either(
         Made(("add",), (_TOTAL, Row(Bind(ADDED)))),
     )
 )
-HELD_SOFTMAX = Made(("divide",), (Made(("exp",), (SHIFTED,), name=_POWERS), Row(_HELD)))
+HELD_SOFTMAX = Either(
+    tuple(
+        Made(("divide",), (powers, Row(_HELD))) for powers in powers_of(SHIFTED, (SHIFTED_IN_BITS,))
+    )
+)
 """A softmax whose sum, which is at least one, is kept from zero all the same."""
 ANY_LOGSUMEXP = Either(
     (

@@ -14,6 +14,7 @@ from kernelwright.ir import Graph, canonicalize, capture, idioms, reference, sta
 ROWS, COLUMNS = 3, 8
 X = mx.zeros((ROWS, COLUMNS))
 T = mx.zeros((ROWS, 1), mx.int32)
+LOG2_E = np.log2(np.e).item()
 Function = Callable[..., mx.array]
 
 
@@ -28,6 +29,16 @@ class Way:
     inverse: str
     copies: bool
     picks: str
+    base: str
+
+    def powers(self, x: mx.array) -> mx.array:
+        """Return the exponentials of what each element is above its row's largest."""
+        if self.base == "scaled":
+            return mx.power(2.0, LOG2_E * x - self.peak(x * LOG2_E))
+        if self.base == "scaled apart":
+            return mx.power(2.0, x * LOG2_E - LOG2_E * self.peak(x))
+        shifted = self.viewed(x - self.peak(x))
+        return mx.exp(shifted) if self.base == "e" else mx.power(2.0, shifted * LOG2_E)
 
     def peak(self, x: mx.array) -> mx.array:
         found = x.max(axis=self.axis, keepdims=self.keeps)
@@ -44,7 +55,7 @@ class Way:
         return b + a if self.swaps else a + b
 
     def softmax(self, x: mx.array) -> mx.array:
-        e = mx.exp(self.viewed(x - self.peak(x)))
+        e = self.powers(x)
         if self.inverse == "division":
             return e / self.total(e)
         if self.inverse == "logarithm":
@@ -53,7 +64,10 @@ class Way:
         return inverse * e if self.swaps else e * inverse
 
     def logsumexp(self, x: mx.array) -> mx.array:
-        return self.plus(mx.log(self.total(mx.exp(x - self.peak(x)))), self.peak(x))
+        total = self.total(self.powers(x))
+        bits = self.base == "scaled"
+        logarithm = mx.log2(total) * np.log(2).item() if bits else mx.log(total)
+        return self.plus(logarithm, self.peak(x))
 
     def log_softmax(self, x: mx.array) -> mx.array:
         return x - self.viewed(self.logsumexp(x))
@@ -73,6 +87,7 @@ ways = st.builds(
     st.sampled_from(["division", "reciprocal", "power", "logarithm"]),
     st.booleans(),
     st.sampled_from(["of the scores", "of a log-softmax", "by places"]),
+    st.sampled_from(["e", "two", "scaled", "scaled apart"]),
 )
 
 
@@ -169,8 +184,11 @@ def test_a_loss_keeps_its_name_in_its_standard_form(way: Way) -> None:
 def test_every_way_to_write_a_softmax_has_one_form(way: Way) -> None:
     # A log-sum-exp that is written out may be subtracted from anything.
     assume(way.inverse != "logarithm")
-    form = standardize(graph_of(lambda x: mx.softmax(x, axis=-1), X))
-    assert standardize(graph_of(way.softmax, X)).fingerprint == form.fingerprint
+    form, written = graph_of(lambda x: mx.softmax(x, axis=-1), X), graph_of(way.softmax, X)
+    assert standardize(written).fingerprint == standardize(form).fingerprint
+    x = np.random.default_rng(0).normal(size=X.shape)
+    # The factor is rounded to float32.
+    assert np.allclose(reference(form, [x])[0], reference(written, [x])[0], rtol=1e-6)
 
 
 def _powers(x: mx.array) -> mx.array:
@@ -181,12 +199,21 @@ def _total(x: mx.array) -> mx.array:
     return _powers(x).sum(axis=-1, keepdims=True)
 
 
+def _of_base(base: float, x: mx.array, peaks: mx.array) -> mx.array:
+    e = mx.power(base, x - peaks.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
 NEAR_MISSES: dict[str, Function] = {
     "a total over its powers": lambda x: _total(x) / _powers(x),
     "powers of something else": lambda x: mx.exp(x * 2 - x.max(-1, keepdims=True)) / _total(x),
     "a total of others": lambda x: _powers(x) / mx.exp(x).sum(axis=-1, keepdims=True),
     "another inverse": lambda x: _powers(x) * (2 / _total(x)),
     "powers of two": lambda x: mx.power(2.0, x) / mx.power(2.0, x).sum(axis=-1, keepdims=True),
+    "powers of three": lambda x: _of_base(3.0, LOG2_E * x, LOG2_E * x),
+    "another factor": lambda x: _of_base(2.0, 1.4 * x, 1.4 * x),
+    "a peak without its factor": lambda x: _of_base(2.0, LOG2_E * x, x),
+    "a factor of the peak alone": lambda x: _of_base(2.0, x, LOG2_E * x),
     "a difference": lambda x: _powers(x) - _total(x),
     "a logarithm of two": lambda x: mx.log2(_total(x)) + x.max(axis=-1, keepdims=True),
     "another peak": lambda x: mx.log(_total(x)) + x.min(axis=-1, keepdims=True),

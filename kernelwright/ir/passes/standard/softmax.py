@@ -74,9 +74,15 @@ def _bare_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Val
 def _logsumexp(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """See a log-sum-exp in the logarithm of the sum of shifted exponentials."""
     found = match_node(BuilderSource(builder), SHIFTED_LOGSUMEXP, node)
-    if found is None or _operand(found) is None:
+    if found is None or (x := _operand(found)) is None:
         return None
-    return builder.add("logsumexp", (found.values["shifted"],), call.outputs)
+    # Where powers of two were scaled before they were shifted, no value is x less its peak.
+    shifted = found.values.get("shifted")
+    if shifted is None:
+        type_ = builder.types[x]
+        peak = builder.apply("max", x, axes=(len(type_.shape) - 1,))
+        (shifted,) = builder.add("subtract", (x, broadcast(builder, peak, type_.shape)), [type_])
+    return builder.add("logsumexp", (shifted,), call.outputs)
 
 
 def _shift(builder: GraphBuilder, x: ValueId) -> ValueId:
