@@ -41,7 +41,7 @@ from kernelwright.campaign.judging.job_judge import JobJudge
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.errors import BlockedError, StoreError
-from kernelwright.search import bandit_strategy
+from kernelwright.search import model_silence
 from kernelwright.store import KernelStore
 from kernelwright.testing.fault import Fault, Sabotage, SabotagedClient, sabotaged
 from kernelwright.testing.fault.faulty_store import FaultyStore
@@ -190,7 +190,7 @@ def _hurry() -> None:
     heartbeat.BEAT_S = 0.2
     run_control._FIRST_PAUSE_S = 0.02
     run_control._LONGEST_PAUSE_S = 0.1
-    bandit_strategy._FIRST_SILENCE_S = 0.02
+    model_silence._FIRST_SILENCE_S = 0.02
     os.environ["OPENAI_API_KEY"] = "sk-reliability"
     os.environ["NO_PROXY"] = "127.0.0.1"
 

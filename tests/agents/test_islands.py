@@ -29,7 +29,7 @@ def test_other_islands_are_shown_and_combined(
     store: KernelStore, judge: Shared, monkeypatch: pytest.MonkeyPatch, *, goes_on: bool
 ) -> None:
     # The task is so small that its templates are at the floor, where nobody would be asked.
-    for module in ("agents.roles.coder", "search.bandit_strategy"):
+    for module in ("agents.roles.coder", "search.step_options"):
         monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
     ways, asked = iter(WAYS), list[str]()
 

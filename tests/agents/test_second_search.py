@@ -14,7 +14,7 @@ from tests.agents.loopback.wire import Heard
 @pytest.fixture(autouse=True)
 def _leave_room_above_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     # The task is so small that its templates are at the floor, where nobody would be asked.
-    for module in ("agents.roles.coder", "search.bandit_strategy"):
+    for module in ("agents.roles.coder", "search.step_options"):
         monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
 
 

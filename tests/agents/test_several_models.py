@@ -67,7 +67,7 @@ def test_the_cheap_model_drafts_the_dear_one_improves_and_a_replay_asks_the_same
     judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The task is so small that its templates are at the floor, where nobody would be asked.
-    for module in ("agents.roles.coder", "search.bandit_strategy"):
+    for module in ("agents.roles.coder", "search.step_options"):
         monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
     with KernelStore(str(tmp_path / "kernels.db")) as store:
         with LoopbackServer(script) as server:
@@ -104,7 +104,7 @@ PROSE = Said("I would keep it in registers.", style="text")
 def test_replies_of_no_use_are_counted_by_cause(
     judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("agents.roles.coder", "search.bandit_strategy"):
+    for module in ("agents.roles.coder", "search.step_options"):
         monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
     prose = {"planner": iter([PROSE]), "coder": iter([PROSE])}
 
@@ -127,7 +127,7 @@ def test_replies_of_no_use_are_counted_by_cause(
 def test_why_one_model_answers_instead_of_another_is_told_wherever_people_look(
     judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("agents.roles.coder", "search.bandit_strategy"):
+    for module in ("agents.roles.coder", "search.step_options"):
         monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
     empty = iter([EMPTY])
 
@@ -165,7 +165,7 @@ def test_why_one_model_answers_instead_of_another_is_told_wherever_people_look(
 def test_a_stand_in_goes_on_in_the_one_conversation(
     judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("agents.roles.coder", "search.bandit_strategy"):
+    for module in ("agents.roles.coder", "search.step_options"):
         monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
     bodies = iter([BODY, FIXED_RACE])
 

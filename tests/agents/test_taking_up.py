@@ -96,7 +96,7 @@ def test_lessons_wait_for_the_next_search_and_are_credited_there(
     store: KernelStore, judge: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The task is so small that its templates are at the floor, where nobody would be asked again.
-    for module in ("agents.roles.coder", "search.bandit_strategy"):
+    for module in ("agents.roles.coder", "search.step_options"):
         monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
     model = Slips()
     # A model without a price is asked as readily as schedules are tried.
