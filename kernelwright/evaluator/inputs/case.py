@@ -17,6 +17,8 @@ from kernelwright.evaluator.inputs.draw import (
     draw_normal_beside,
 )
 from kernelwright.evaluator.inputs.extent import extent_of
+from kernelwright.evaluator.inputs.far_rows import move_to_ends
+from kernelwright.evaluator.inputs.independence import weighted_input
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
 from kernelwright.evaluator.inputs.lattice import constants_of, place_constants
 from kernelwright.evaluator.inputs.layout import Layout
@@ -32,6 +34,7 @@ from kernelwright.evaluator.inputs.lone import (
 )
 from kernelwright.evaluator.inputs.meeting import hide_behind, meet
 from kernelwright.evaluator.inputs.mixed import draw_mixed, lower_terms, shaped
+from kernelwright.evaluator.inputs.overflow_room import overflow_room
 from kernelwright.evaluator.inputs.repetition import repetition_of
 from kernelwright.evaluator.inputs.structures.placing import structure
 from kernelwright.evaluator.inputs.swept import SweptInputs
@@ -228,6 +231,8 @@ class Case:
     def _of_one_kind(self, random: Random) -> dict[int, Values]:
         types = self.graph.input_types
         focus = _focus(types, self.attempt + self.part)
+        if self.distribution is Distribution.FADING:
+            focus = weighted_input(self.graph)
         drawn = {}
         for place, type_ in enumerate(types):
             if type_.dtype is Dtype.BOOL or type_.dtype.is_integer:
@@ -236,6 +241,8 @@ class Case:
             kind = self.distribution
             made = draw_normal_beside if is_left_out else draw
             drawn[place] = made(kind, type_.shape, type_.dtype, random)
+            if kind is Distribution.NEAR_ENDS:
+                move_to_ends(drawn[place], type_.dtype, overflow_room(self.graph))
             if kind is Distribution.LATTICE:
                 place_constants(drawn[place], constants_of(self.graph), random)
         return drawn
@@ -267,7 +274,7 @@ def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
         return False
 
 
-def _focus(types: Sequence[TensorType], turn: int) -> int:
+def _focus(types: Sequence[TensorType], turn: int) -> int | None:
     """Pick the input that takes a focused distribution: the largest float one, then the others."""
     by_size = floats_by_size(types)
     return by_size[turn % len(by_size)] if by_size else -1

@@ -77,6 +77,9 @@ class Distribution(StrEnum):
     NEAR_ENDS = "near the ends"
     """One number some powers of two below the format's end, or all close above its least normal
     one: catches a factor that overflows, or underflows, where nothing need."""
+    FADING = "fading weights"
+    """Values of every size that weights of a softmax add up, some of which all but vanish: catches
+    weights that are cut off, or rounded to fewer exponents."""
 
 
 FOCUSED = frozenset(
@@ -85,7 +88,7 @@ FOCUSED = frozenset(
         *(Distribution.MASKED, Distribution.SPECIAL, Distribution.NAN, Distribution.INFINITE),
         *(Distribution.ZERO, Distribution.EXTREME, Distribution.SENTINEL, Distribution.SORTED),
         *(Distribution.ONE_HOT, Distribution.CONSTANT),
-        *(Distribution.BESIDE_NAN, Distribution.NEAR_ENDS),
+        *(Distribution.BESIDE_NAN, Distribution.NEAR_ENDS, Distribution.FADING),
     )
 )
 """Kinds that one input takes at a time, lest they hide the others."""

@@ -81,6 +81,8 @@ def draw_beside(
     on the diagonal: a program that skips their products loses a NaN.
     """
     values = draw_rows(Distribution.NORMAL, count, length, dtype, random)
+    if kind is Distribution.FADING:
+        values *= _FADING_SCORES
     if kind in NOT_FINITE and count > 1:
         values[3::4] *= np.arange(3, count, 4)[:, None] % length == np.arange(length)
         values[1::4] = 0.0
@@ -369,6 +371,14 @@ def _distant(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     return _scaled(count, length, random, by=64.0, plus=-far)
 
 
+def _fading(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    """Draw rows of every size above one, in which a weight of 2^-25 still shows."""
+    powers = random.uniform(0.0, 12.0 if dtype is Dtype.FLOAT16 else 60.0, (count, 1))
+    return np.asarray(_normal(count, length, dtype, random) * np.exp2(powers), np.float32)
+
+
+_FADING_SCORES = np.float32(3.0)
+"""Of queries and of keys: scores of some nine deviations, weights down to 2^-40."""
 _FAINT_NORM = 1 / 8
 _SHORT_STEPS = {Dtype.FLOAT32: (2048, 16), Dtype.FLOAT16: (1024, 8)}
 """In how many steps a format one narrower, and bfloat16, divide what lies between 1 and 2: numbers
@@ -409,6 +419,7 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.BOUNDARY: _normal,
     Distribution.BESIDE_NAN: _beside_nan,
     Distribution.NEAR_ENDS: _near_ends,
+    Distribution.FADING: _fading,
 }
 
 

@@ -19,9 +19,11 @@ _RUN_SHARE = 0.6
 """Of rows, so many are far up to an end of them: a block starts with it, wherever that is."""
 _HUNDREDS = (7.0, 10.0)
 """Powers of two beyond what ordinary data holds, in every format."""
-_NEAR_END = (24.3, 28.0)
-"""Powers of two below the end: honest orders of scaling and summing have so much room."""
-_NEAR_ROOT = (72.3, 77.0)
+MOST_ROOM = 24.0
+"""Powers of two: orders of scaling and summing that are sound need no more."""
+_NEAR_END = (MOST_ROOM + 0.3, MOST_ROOM + 4.0)
+"""Powers of two below the end, with room for all tasks."""
+_NEAR_ROOT = (64.3 + MOST_ROOM / 3, 69.0 + MOST_ROOM / 3)
 """Powers of two below the end: a sum of squares has room."""
 _NEAR_HALFS_END, _NEAR_HALFS_ROOT = (1.3, 5.0), (4.6, 5.0)
 """The same of halves, which are scaled and summed as floats."""
@@ -113,3 +115,17 @@ def place_near_ends(values: Values, dtype: Dtype, random: Random) -> None:
             row[...] = 0.0
         sign = 1 if random.integers(2) else -1
         row[int(random.integers(length))] = np.float32(sign * largest / steps)
+
+
+def move_to_ends(values: Values, dtype: Dtype, room: float) -> None:
+    """Move what is near the format's end closer to it, where a task needs less than all room.
+
+    Numbers whose squares are near the end are moved by a third as much. Halves are near it already.
+    """
+    spare = MOST_ROOM - room
+    if dtype is Dtype.FLOAT16 or spare <= 0:
+        return
+    sizes, largest = np.abs(values), limits_of(dtype)[0]
+    for (near, far), powers in ((_NEAR_END, spare), (_NEAR_ROOT, spare / 3)):
+        is_near = (sizes <= largest / 2.0**near) & (sizes >= largest / 2.0**far)
+        values[is_near] *= np.float32(2.0**powers)

@@ -77,6 +77,27 @@ def _after(graph: Graph, node: Node, read: list[tuple[int, Axes]]) -> Axes:
     return found.pop() if len(found) == 1 else frozenset()
 
 
+def weighted_input(graph: Graph) -> int | None:
+    """Return an input whose rows the weights of a softmax add up, if there is one."""
+    for node in graph.nodes:
+        values = None
+        if op_named(node.op).held_of is not None:
+            values = node.inputs[2]
+        elif op_named(node.op).kind is Kind.CONTRACTION and is_softmax_weight(
+            graph, node.inputs[0]
+        ):
+            values = node.inputs[1]
+        while values is not None and values not in graph.inputs:
+            producer = graph.producer_of.get(values)
+            read = None if producer is None else graph.nodes[producer]
+            op = None if read is None else op_named(read.op)
+            is_moved = op is not None and (op.kind is Kind.VIEW or op.behaviour.converts)
+            values = read.inputs[0] if read is not None and is_moved else None
+        if values is not None:
+            return graph.inputs.index(values)
+    return None
+
+
 def is_softmax_weight(graph: Graph, value: ValueId) -> bool:
     """Say whether a value is what a softmax made, which may round to zero or not."""
     producer = graph.producer_of.get(value)

@@ -15,8 +15,10 @@ from kernelwright.evaluator.inputs.draw import (
     draw_rows,
     shares,
 )
+from kernelwright.evaluator.inputs.far_rows import move_to_ends
 from kernelwright.evaluator.inputs.independence import Rows, rows_of
 from kernelwright.evaluator.inputs.meeting import meet
+from kernelwright.evaluator.inputs.overflow_room import overflow_room
 from kernelwright.evaluator.inputs.structures.real_rows import draw_structured
 from kernelwright.evaluator.inputs.value_domain import is_summed
 from kernelwright.ir.graph import Graph, TensorType
@@ -216,7 +218,10 @@ def _place_events(
         for place in plan.peers:
             made = draw_rows if event.focus in (place, None) else draw_beside
             length, dtype = drawn[place].shape[1], types[place].dtype
-            drawn[place][places] = made(event.kind, len(places), length, dtype, random)
+            rows = made(event.kind, len(places), length, dtype, random)
+            if event.kind is Distribution.NEAR_ENDS:
+                move_to_ends(rows, dtype, overflow_room(graph))
+            drawn[place][places] = rows
         if event.kind is Distribution.PAIRED:
             _pair(_alike(types, plan.peers), types, drawn, places)
         for place in summed if event.kind is not Distribution.NEAR_ENDS else ():

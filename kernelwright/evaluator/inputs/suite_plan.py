@@ -6,6 +6,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.inputs.boundary import boundaries_of
 from kernelwright.evaluator.inputs.case import Case, floats_by_size, masked_inputs
 from kernelwright.evaluator.inputs.distribution import ROTATED, Distribution
+from kernelwright.evaluator.inputs.independence import weighted_input
 from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.inputs.literals import is_special
 from kernelwright.evaluator.inputs.lone import lone_parts
@@ -122,6 +123,8 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
     yield from (Case(graph, kind) for kind in kinds)
     if _decides_for_all(graph, plan):
         yield Case(graph, Distribution.FAINT)
+    if weighted_input(graph) is not None:
+        yield Case(graph, Distribution.FADING)
     yield from (Case(graph, Distribution.SPECIAL, part=part) for part in rotated)
     if not is_large(graph, config):
         most = min(plan.parts_of_all, max(_MOST_MIXED_ELEMENTS // graph.element_count, 2))
@@ -195,6 +198,8 @@ def small_cases(graph: Graph) -> Iterator[Case]:
         left_out.add(Distribution.BOUNDARY)
     if accumulation_length(graph) < _LEAST_SUM:
         left_out.add(Distribution.CUT)
+    if weighted_input(graph) is None:
+        left_out.add(Distribution.FADING)
     floats = floats_by_size(types)
     if not masked_inputs(types):
         left_out.add(Distribution.BEHIND_MASK)

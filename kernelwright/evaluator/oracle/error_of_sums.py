@@ -1,7 +1,6 @@
 """What sums lose: by adding up in float32, and by the errors of their terms."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +8,7 @@ from numpy.typing import NDArray
 from kernelwright.evaluator.oracle.error_of_products import error_of_running_products
 from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals
 from kernelwright.ir.ops import Call, Op, mean_divisor
-from kernelwright.ir.ops.contraction import quantized_terms
 from kernelwright.ir.ops.op import Array
-from kernelwright.ir.ops.weight import FLOAT_MODES
 
 _FEWEST_ROUNDINGS, _ROUNDINGS_A_ROOT = 4.0, 4.0
 """Adding n terms one after the other is a random walk of at most sqrt(n / 3) roundings of their
@@ -19,14 +16,14 @@ sum, which it is where the largest come first: seven deviations of that are 4 sq
 final scale and a tree of lanes take a few more.
 Equal terms are rounded alike within each power of two: n roundings of the sum at most, where a
 few large ones come before them."""
-_DEVIATIONS = 4.0
+DEVIATIONS = 4.0
 """Of independent errors that are uniform within their bounds, whose deviation is 0.58 of the bound:
 seven deviations, one in 10^11."""
-_SAMPLED = 32
+SAMPLED = 32
 _LONG, _STRAYING, _STRIDES = 1 << 14, 8.0, (1, 2, 3, 4, 32, 128, 256, 1024)
 """Terms from which on one is lost in the walk of all others; what a random walk of n steps keeps
 within, in sqrt(n); and how kernels walk a row."""
-_ALIKE = 2.0
+ALIKE = 2.0
 """The largest of numbers of nearly one size over the least."""
 _SHARE_OF_SPACING = 1 / 8
 """Of the sum's spacing: half of the terms lie closer together where they are rounded alike."""
@@ -70,8 +67,8 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
         return error
     rows = np.moveaxis(x, axes, tuple(range(-len(axes), 0))).reshape(made.size, terms)
     factor = alike(rows).reshape(size.shape)
-    cancels = _cancel(rows)
-    walk = np.where(cancels, _ALIKE / math.sqrt(terms), factor.ravel()).reshape(size.shape)
+    cancels = cancel_by_chance(rows)
+    walk = np.where(cancels, ALIKE / math.sqrt(terms), factor.ravel()).reshape(size.shape)
     # Zeros are added without a rounding, as where a mask leaves few terms.
     added = accumulated(size, np.count_nonzero(rows, axis=1).reshape(size.shape), walk) / scale
     # Partial sums that stay small are fewer steps of their grid than a float32 holds.
@@ -81,9 +78,9 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
     if error is None:
         return lost
     most = np.sum(error, axis=axes, keepdims=True)
-    if terms >= _SAMPLED:
+    if terms >= SAMPLED:
         root = np.sqrt(np.sum(np.square(error), axis=axes, keepdims=True))
-        most = np.minimum(most, _DEVIATIONS * factor * root)
+        most = np.minimum(most, DEVIATIONS * factor * root)
     overflows = np.isinf(error)
     if overflows.any():
         ends = [
@@ -95,7 +92,7 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
     return np.asarray(lost + scale * most)
 
 
-def _cancel(rows: Reals) -> NDArray[np.bool_]:
+def cancel_by_chance(rows: Reals) -> NDArray[np.bool_]:
     """Mark long rows of numbers of nearly one size whose signs follow no order.
 
     Partial sums of n such terms, in whatever order a kernel takes them, are of some sqrt(n) terms,
@@ -105,10 +102,10 @@ def _cancel(rows: Reals) -> NDArray[np.bool_]:
     found = np.zeros(len(rows), np.bool_)
     if rows.shape[1] < _LONG:
         return found
-    places = np.linspace(0, rows.shape[1] - 1, _SAMPLED).astype(int)
+    places = np.linspace(0, rows.shape[1] - 1, SAMPLED).astype(int)
     sizes = np.abs(rows[:, places])
     least, largest = sizes.min(axis=1), sizes.max(axis=1)
-    is_one_size = (largest <= _ALIKE * least) & (least > 0)
+    is_one_size = (largest <= ALIKE * least) & (least > 0)
     for row in np.flatnonzero(is_one_size & np.isfinite(largest)):
         found[row] = _has_no_order(rows[row])
     return found
@@ -117,7 +114,7 @@ def _cancel(rows: Reals) -> NDArray[np.bool_]:
 def _has_no_order(row: Reals) -> bool:
     """Say whether terms are of nearly one size, and partial sums small, however it is strided."""
     sizes = np.abs(row)
-    if not sizes.max() <= _ALIKE * sizes.min():
+    if not sizes.max() <= ALIKE * sizes.min():
         return False
     most = _STRAYING * sizes.max() * math.sqrt(row.size)
     for stride in _STRIDES:
@@ -137,7 +134,7 @@ def _lost_in_ties(rows: Reals, sizes: Reals) -> Reals:
     lost = np.zeros(len(rows))
     if terms < _LONG:
         return lost
-    steps = _grid_steps(rows[:, np.linspace(0, terms - 1, _SAMPLED).astype(int)])
+    steps = _grid_steps(rows[:, np.linspace(0, terms - 1, SAMPLED).astype(int)])
     shows = (steps * terms / 2 > UNIT * sizes * math.sqrt(terms)) & (sizes * UNIT > steps)
     for row in np.flatnonzero(shows & np.isfinite(steps)):
         lost[row] = _grid_steps(rows[row : row + 1])[0] * terms / 2
@@ -156,16 +153,16 @@ def _grid_steps(rows: Reals) -> Reals:
 def alike(rows: Reals) -> Reals:
     """Return for each row by how much equal terms, which are rounded alike, widen its error."""
     terms = rows.shape[1]
-    if terms < _SAMPLED:
+    if terms < SAMPLED:
         return np.full(len(rows), math.sqrt(max(terms, 1)))
-    sample = np.sort(rows[:, np.linspace(0, terms - 1, _SAMPLED).astype(int)], axis=1)
+    sample = np.sort(rows[:, np.linspace(0, terms - 1, SAMPLED).astype(int)], axis=1)
     different = 1 + (sample[:, 1:] != sample[:, :-1]).sum(axis=1)
     # Terms are as good as equal whose differences a float32 sum of them does not see.
-    low, middle, high = (sample[:, _SAMPLED * part // 4] for part in (1, 2, 3))
+    low, middle, high = (sample[:, SAMPLED * part // 4] for part in (1, 2, 3))
     unseen = UNIT * terms * _SHARE_OF_SPACING * np.abs(middle)
     different = np.where(high - low < unseen, np.minimum(different, 2), different)
     # Nine in ten are as good as all.
-    return np.where(different > 0.9 * _SAMPLED, 1.0, np.sqrt(terms / different))
+    return np.where(different > 0.9 * SAMPLED, 1.0, np.sqrt(terms / different))
 
 
 def alike_along(values: Array, axis: int) -> Reals:
@@ -194,131 +191,3 @@ def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array
         return error_of_running_products(op, call, x, error, made)
     lost = 8 * UNIT * np.maximum.accumulate(np.abs(made), axis) + roundings(terms) * 8 * UNIT
     return lost if error is None else lost + np.max(error, axis=axis, keepdims=True)
-
-
-def error_of_contraction(
-    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
-) -> Reals | None:
-    """Bound the error of a matrix product or a convolution."""
-    plain = [None if e is None else np.where(np.isnan(e), 0.0, e) for e in errors]
-    lost = _of_products(op, call, values, plain, made)
-    lost = np.where(np.isfinite(made), lost, 0.0)
-    undecided = _undecided_infinities(op, call, values, errors, made)
-    if undecided is not None:
-        lost = np.where(undecided, np.nan, lost)
-    open_ = [
-        None if e is None else np.isnan(e).astype(np.float64) if v.dtype.kind == "f" else e * 0
-        for v, e in zip(values, errors, strict=True)
-    ]
-    if any(o is not None and o.any() for o in open_):
-        assert op.meaning is not None
-        for place, mask in enumerate(open_):
-            if mask is None or not mask.any():
-                continue
-            others = [np.ones(v.shape) if v.dtype.kind == "f" else v for v in values]
-            others[place] = mask
-            met = np.abs(op.meaning(call, *others))
-            lost = np.where(met > 0, np.nan, lost)
-    if any(e is not None and v.dtype.kind != "f" for v, e in zip(values, errors, strict=True)):
-        return np.full(made.shape, np.nan)
-    return lost
-
-
-def _undecided_infinities(
-    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
-) -> NDArray[np.bool_] | None:
-    """Mark results that an infinity makes whose factor may be zero, or of the other sign."""
-    if op.name not in ("matmul", "addmm", "convolution") or np.isfinite(made).all():
-        return None
-    assert op.meaning is not None
-    found = np.zeros(made.shape, bool)
-    rest = [np.zeros(v.shape) for v in values[2:]]
-    for place in (0, 1):
-        error, value, other = errors[place], values[place], values[1 - place]
-        if error is None or not np.isinf(other).any():
-            continue
-        pairs = (
-            ((np.abs(value) <= error) & (error != 0), np.isinf(other)),
-            (
-                np.ones(value.shape, bool),
-                np.isnan(other),
-            ),
-        )
-        met, spoiled = (
-            np.asarray(op.meaning(call, *[a.astype(np.float64) for a in _at(place, *p)], *rest))
-            for p in pairs
-        )
-        found |= (met != 0) & (spoiled == 0)
-    return np.asarray(found & ~np.isfinite(made))
-
-
-def _at(place: int, own: Array, other: Array) -> tuple[Array, Array]:
-    return (own, other) if place == 0 else (other, own)
-
-
-def _of_products(
-    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
-) -> Reals:
-    assert op.meaning is not None
-    terms = _terms(op, call)
-    if op.name in ("matmul", "addmm"):
-        return _of_matmul(op, call, values, errors, terms)
-    sizes = [np.abs(v) if v.dtype.kind == "f" else v for v in values]
-    base = np.abs(op.meaning(call, *sizes))
-    if op.name in ("quantized_matmul", "gather_qmm") and call.text("mode") in FLOAT_MODES:
-        # The numbers that codes stand for have signs of their own.
-        base = quantized_terms(call, *values)
-    lost = overflowed(accumulated(base, terms), base, made)
-    if "qmm" in op.name or op.name.startswith("quantized"):
-        # Kernels may round weights to the dtype of what they multiply, as MLX's own do.
-        unit = call.outputs[0].dtype.epsilon / 2
-        lost += _DEVIATIONS * unit / math.sqrt(max(terms, 1)) * base
-    if all(e is None for e in errors):
-        return lost
-    moved = [
-        s if e is None or s.dtype.kind != "f" else s + e for s, e in zip(sizes, errors, strict=True)
-    ]
-    whole = op.meaning(call, *moved)
-    return lost + np.abs(whole - base)
-
-
-def _terms(op: Op, call: Call) -> int:
-    if op.name == "convolution":
-        return math.prod(call.inputs[1].shape[1:])
-    return call.inputs[0].shape[-1]
-
-
-def _of_matmul(
-    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], terms: int
-) -> Reals:
-    x, y = (np.abs(v) for v in values[:2])
-    scale = abs(call.number("alpha")) if op.name == "addmm" else 1.0
-    of_rows, of_columns = _row_factor(values[0], -1), _row_factor(values[1], -2)
-    base = x @ y
-    lost = scale * accumulated(base, terms, np.minimum(of_rows, of_columns))
-    if (base > FLOAT32.largest).any():
-        lost = overflowed(lost, base, values[0] @ values[1])
-    of_x, of_y = errors[:2]
-    if of_x is not None:
-        lost = lost + scale * _one_sided(of_x, y, of_rows)
-    if of_y is not None:
-        lost = lost + scale * _one_sided(x, of_y, of_columns)
-    if op.name == "addmm":
-        beta = abs(call.number("beta"))
-        lost = lost + 4 * UNIT * beta * np.abs(values[2])
-        if errors[2] is not None:
-            lost = lost + beta * errors[2]
-    return np.asarray(lost)
-
-
-def _one_sided(x: Reals, y: Reals, factor: Reals) -> Reals:
-    most = x @ y
-    root = np.sqrt(np.square(x) @ np.square(y))
-    return np.asarray(np.minimum(most, _DEVIATIONS * factor * root))
-
-
-def _row_factor(values: Array, axis: int) -> Reals:
-    """Return `alike` along the contracted axis, shaped to go with the product."""
-    if values.ndim < 2:
-        return np.array(math.sqrt(values.size))
-    return np.expand_dims(alike_along(values, axis), axis)

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from kernelwright.evaluator.oracle.addends import Addends
 from kernelwright.evaluator.oracle.error_by_chance import errors_by_chance
 from kernelwright.evaluator.oracle.error_in_common import adds_terms, moved_in_common
 from kernelwright.evaluator.oracle.error_of_arithmetic import error_of_arithmetic
+from kernelwright.evaluator.oracle.error_of_contractions import error_of_contraction, products_of
 from kernelwright.evaluator.oracle.error_of_elements import carried_error, may_cancel
 from kernelwright.evaluator.oracle.error_of_exponentials import error_of_logsumexp, error_of_softmax
 from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
@@ -21,7 +23,6 @@ from kernelwright.evaluator.oracle.error_of_products import error_of_prod
 from kernelwright.evaluator.oracle.error_of_sums import (
     accumulated,
     alike,
-    error_of_contraction,
     error_of_scan,
     error_of_sum,
     overflowed,
@@ -57,9 +58,11 @@ def error_of(
     errors = [r.read_error() for r in read]
     errors = [_with_flushed(r, e) for r, e in zip(read, errors, strict=True)]
     values = [r.values for r in read]
+    products = products_of(op, call, values) if _adds_products(op, values, made[0]) else None
     found: list[Reals | None] = [
-        _computed(node, op, call, values, errors, m, t.dtype)
-        for m, t in zip(made[:1], call.outputs[:1], strict=True)
+        _computed(node, op, call, values, errors, made[0], call.outputs[0].dtype)
+        if products is None
+        else error_of_contraction(op, call, values, errors, made[0], products)
     ]
     if len(made) > 1:
         found = list(errors_by_chance(op, call, values, errors, made))
@@ -71,17 +74,26 @@ def error_of(
         found[0] = other if found[0] is None else found[0] + other
     form = form_of(op, call, forms, values, made[0]) if len(made) == 1 else None
     zeros = settled_zeros(op, call, read, made[0]) if len(made) == 1 else None
+    addends = None
+    if products is not None:
+        addends = Addends.of_sum(products.terms, products.roundings, products.size, found[0])
     return [
         Tracked(
             m,
-            _settled(e, m, t.dtype),
+            settled(e, m, t.dtype),
             t.dtype,
             is_stored=False,
             form=form,
             settled_zeros=zeros,
+            addends=addends,
         )
         for m, e, t in zip(made, found, call.outputs, strict=True)
     ]
+
+
+def _adds_products(op: Op, values: Sequence[Array], made: Array) -> bool:
+    is_complex = made.dtype.kind == "c" or any(v.dtype.kind == "c" for v in values)
+    return op.kind is Kind.CONTRACTION and op.held_of is None and not is_complex
 
 
 def _of_common(op: Op, call: Call, read: Sequence[Tracked], made: Array) -> Reals:
@@ -119,8 +131,6 @@ def _computed(
         return _reduction(op, call, values[0], errors[0], made, dtype)
     if op.kind is Kind.SCAN:
         return error_of_scan(op, call, values[0], errors[0], made)
-    if op.kind is Kind.CONTRACTION and op.held_of is None:
-        return error_of_contraction(op, call, values, errors, made)
     if op.kind is Kind.SORT and not op.behaviour.is_continuous:
         return error_of_sort(op, call, values, errors, made)
     is_exact = not any(v.dtype.kind == "f" for v in values) and not dtype.is_float
@@ -230,7 +240,7 @@ def _met(op: Op, call: Call, values: Sequence[Array], data: Collection[int]) -> 
     return np.asarray(op.meaning(counted, *ones))
 
 
-def _settled(error: Reals | None, made: Array, dtype: Dtype) -> Reals | None:
+def settled(error: Reals | None, made: Array, dtype: Dtype) -> Reals | None:
     """Drop an error that is zero everywhere, and let an overflow that came back be anything."""
     if error is None:
         return None

@@ -2,7 +2,7 @@
 
 After J. H. Wilkinson (1963) and N. J. Higham (Accuracy and Stability, 3.3): beside each value of
 the float64 evaluation goes a bound of what a kernel may be off there. A kernel may compute each op
-in float32, or round its result to the dtype of the graph's node; sums run in float32.
+in float32, or round its result to the dtype of the graph's node; sums run in float32, in any order.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.error_in_common import values_that_are_summed, with_common
+from kernelwright.evaluator.oracle.error_of_any_order import chains_of, with_any_order
 from kernelwright.evaluator.oracle.error_rules import error_of
 from kernelwright.evaluator.oracle.tracked import Tracked
 from kernelwright.ir.graph import Graph, TensorType, ValueId
@@ -33,7 +34,7 @@ def analyse(
     for value, constant in graph.constants:
         known[value] = _stored(constant.array, constant.type)
     last_use = {v: i for i, node in enumerate(graph.nodes) for v in node.inputs}
-    kept, summed = set(graph.outputs), values_that_are_summed(graph)
+    kept, summed, chains = set(graph.outputs), values_that_are_summed(graph), chains_of(graph)
     with np.errstate(all="ignore"):
         for index, node in enumerate(graph.nodes):
             op, call = op_named(node.op), Call.of(graph, node)
@@ -50,6 +51,8 @@ def analyse(
                 for o, t in zip(outputs, types, strict=True)
             ]
             tracked = error_of(node, op, call, read, exact)
+            if len(tracked) == 1:
+                tracked = [with_any_order(node, op, call, read, tracked[0], chains)]
             if len(tracked) == 1 and node.outputs[0] in summed:
                 tracked = [with_common(node, op, call, read, tracked[0])]
             known.update(zip(node.outputs, tracked, strict=True))

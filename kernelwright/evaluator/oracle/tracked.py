@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelwright.evaluator.oracle.addends import Addends
 from kernelwright.evaluator.oracle.error_of_forms import Form
 from kernelwright.evaluator.oracle.float_format import (
     FORMATS,
@@ -45,6 +46,8 @@ class Tracked:
     """Parts of the error that elements have in common, of values that are summed later on."""
     settled_zeros: NDArray[np.bool_] | None = None
     """Elements whose sign is settled if they are zero, of a value that is one of several."""
+    addends: Addends | None = None
+    """The terms of a sum that may be added up in another order together with later ones."""
 
     def read_error(self) -> Reals | None:
         """Return the error that whoever reads the value meets: its rounding is included."""

@@ -1,0 +1,76 @@
+"""Where weights of a softmax fade, values of every size show those that are cut off."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.independence import weighted_input
+from kernelwright.evaluator.inputs.suite_plan import visible_cases
+from kernelwright.evaluator.oracle.reference import judge, prepare
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import canonicalize, capture
+
+Floats = NDArray[np.float32]
+HEADS, QUERIES, KEYS, FEATURES = 8, 6, 33, 16
+
+
+def attention(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.25)
+
+
+def written_out(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    return mx.softmax(0.25 * (q @ k.swapaxes(-1, -2)), axis=-1) @ v
+
+
+def task_of(function: Callable[..., mx.array], dtype: mx.Dtype) -> Task:
+    q = mx.zeros((1, HEADS, QUERIES, FEATURES), dtype)
+    k = mx.zeros((1, HEADS, KEYS, FEATURES), dtype)
+    return Task(canonicalize(capture(function, q, k, k)), "attention")
+
+
+def attended(arrays: list[Floats], cut: Callable[[Floats], Floats]) -> Floats:
+    q, k, v = arrays
+    scores = np.float32(0.25) * (q @ k.swapaxes(-1, -2))
+    weights = cut(np.exp(scores - scores.max(axis=-1, keepdims=True)))
+    return np.asarray((weights @ v) / weights.sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize("function", [attention, written_out])
+def test_the_input_that_is_weighted_is_found(function: Callable[..., mx.array]) -> None:
+    graph = task_of(function, mx.float32).graph
+    assert weighted_input(graph) == 2
+    kinds = {case.distribution for case in visible_cases(graph, (), EvaluatorConfig())}
+    assert Distribution.FADING in kinds
+
+
+def test_a_softmax_alone_weighs_nothing() -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1) * x, mx.zeros((8, 40))))
+    assert weighted_input(graph) is None
+    kinds = {case.distribution for case in visible_cases(graph, (), EvaluatorConfig())}
+    assert Distribution.FADING not in kinds
+
+
+@pytest.mark.parametrize("secret", ["a", "b", "c", "d"])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+@pytest.mark.parametrize("function", [attention, written_out])
+def test_weights_that_are_cut_off_are_wrong(
+    function: Callable[..., mx.array], dtype: mx.Dtype, secret: str
+) -> None:
+    task = task_of(function, dtype)
+    one = prepare(Case(task.graph, Distribution.FADING), task.output_tolerances, secret)
+    arrays = [array.astype(np.float32) for array in one.inputs]
+    rounded = task.graph.output_types[0].dtype.numpy
+
+    def passes(cut: Callable[[Floats], Floats]) -> bool:
+        found = attended(arrays, cut).astype(rounded)
+        return judge(one, [found])[0].is_acceptable
+
+    assert passes(lambda weights: weights)
+    assert not passes(lambda weights: np.where(weights < 1e-7, np.float32(0), weights))
+    assert not passes(lambda weights: weights.astype(np.float16).astype(np.float32))
