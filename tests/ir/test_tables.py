@@ -44,6 +44,7 @@ RECOGNISING = frozenset(
         "plan",
         # Sums and products with known numbers, and the bound that belongs to one op's arithmetic.
         "evaluator/inputs/interval.py",
+        "evaluator/inputs/overflow_room.py",
         "evaluator/oracle/error_of_",
         "evaluator/oracle/error_in_common.py",
     }
