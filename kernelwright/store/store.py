@@ -1,18 +1,14 @@
 """The kernel store: what is remembered, in one database, behind plain methods."""
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy.orm import Session
-
 from kernelwright.digest import digest
-from kernelwright.evaluator.evaluation import Evaluation
-from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import (
     backup,
@@ -23,42 +19,27 @@ from kernelwright.store import (
     wanting,
 )
 from kernelwright.store.browsing import BrowsingStore
-from kernelwright.store.commands import campaign as campaign_commands
+from kernelwright.store.campaign_writer import CampaignWriter
 from kernelwright.store.commands import champion as champion_commands
-from kernelwright.store.commands import leasing, trial
-from kernelwright.store.commands import task as task_commands
-from kernelwright.store.commands.leasing import Beat
-from kernelwright.store.commands.trial import Announced, NewTrial
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, disconnect
 from kernelwright.store.database_error import translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.fleet import FleetStore
 from kernelwright.store.location import default_url, url_of
 from kernelwright.store.machine import MachineTrial
-from kernelwright.store.owner import begin_here, end_here, owner_name
 from kernelwright.store.pruning import Pruned
-from kernelwright.store.queries import campaign as campaign_queries
 from kernelwright.store.reader import StoreReader
 from kernelwright.store.record import (
-    Campaign,
-    CampaignState,
     Champion,
-    Environment,
     Freshness,
-    NewEvent,
-    Rank,
-    Trial,
     Wanted,
 )
-from kernelwright.store.retry import RetryingWriter, give_up, retry_when_blocked
-from kernelwright.store.schema import EnvironmentRow
+from kernelwright.store.retry import give_up, retry_when_blocked
 from kernelwright.store.sync import SharedChampion, Synced
-from kernelwright.store.upsert import exclusive
-
-LEASE = timedelta(minutes=10)
+from kernelwright.store.trial_writer import TrialWriter
 
 
-class KernelStore(StoreReader, RetryingWriter):
+class KernelStore(StoreReader, CampaignWriter, TrialWriter):
     """One database of kernels; a path, or any SQLAlchemy URL.
 
     Opening creates and migrates the database unless `must_exist`. Every method is one
@@ -103,159 +84,10 @@ class KernelStore(StoreReader, RetryingWriter):
         self.close()
 
     @retry_when_blocked
-    def begin_campaign(
-        self,
-        *,
-        name: str,
-        spec: str,
-        environment: Environment,
-        continues: Callable[[Campaign], bool] = lambda run: False,
-        root_id: str | None = None,
-    ) -> Campaign:
-        """Open a run owned by this process; `spec` is its settings as JSON.
-
-        It belongs to the campaign `root_id`, else to that of the newest run which it `continues`
-        unless that one finished, else it is the first of a campaign. Dead runs of the campaign
-        end here; of another machine's, those are dead whose last sign of life is old.
-
-        Raises:
-            InputError: another process, or another thread of this one, runs the same campaign.
-        """
-        owner = owner_name()
-        with self._write() as session:
-            exclusive(session, "campaigns")
-            root = root_id or campaign_queries.root_to_continue(session, name, continues)
-            if root is not None:
-                leasing.take_over(session, root_id=root, owner=owner)
-            row = campaign_commands.add_campaign(
-                session, name=name, spec=spec, environment=environment, owner=owner, root_id=root
-            )
-            begin_here(row.id)
-            return campaign_queries.campaign_of(
-                row, session.get_one(EnvironmentRow, environment.id)
-            )
-
-    @retry_when_blocked
-    def end_campaign(
-        self, campaign_id: str, state: CampaignState, *, elapsed_s: float | None = None
-    ) -> None:
-        """Close a campaign, unless another process has taken it up."""
-        try:
-            with self._write() as session:
-                campaign_commands.end_campaign(session, campaign_id, state, elapsed_s)
-        finally:
-            end_here(campaign_id)
-
-    def beat(self, campaign_id: str, *, elapsed_s: float, lease: timedelta = LEASE) -> bool:
-        """Give a sign of life, renew leases; False when another process has taken the run up."""
-        with self._write() as session:
-            return leasing.beat(session, campaign_id, owner_name(), Beat(elapsed_s, lease))
-
-    @retry_when_blocked
-    def keep_task(
-        self, task: Task, *, signature: str = "", campaign_id: str = "", function: str = ""
-    ) -> None:
-        """Write a task down before anything is tried for it; the same task is kept once.
-
-        With a campaign, note for which of its functions the task is searched.
-        """
-        with self._write() as session:
-            task_commands.add_task(session, task, signature)
-            if campaign_id:
-                campaign_commands.link_task(session, campaign_id, task.fingerprint, function)
-
-    @retry_when_blocked
-    def add_trial(
-        self, new_trial: NewTrial, *, signature: str = "", event: NewEvent | None = None
-    ) -> Trial:
-        """Write down what is about to be evaluated, before it is; the same intent is one trial.
-
-        `signature` describes the task in a word or two, such as `add + rms_norm`.
-        """
-        (added,) = self.add_trials([Announced(new_trial, signature, event)])
-        return added
-
-    @retry_when_blocked
-    def add_trials(self, announced: Sequence[Announced]) -> tuple[Trial, ...]:
-        """Write down several in one transaction; see `add_trial`."""
-        with self._write() as session:
-            for one in announced:
-                self._log(session, one.new_trial.campaign_id, one.event)
-            return tuple(
-                campaign_queries.trial_of(trial.add_trial(session, one.new_trial, one.signature))
-                for one in announced
-            )
-
-    @retry_when_blocked
-    def lease(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
-        """Take a trial for this process; False when it is done or others are at its candidate."""
-        with self._write() as session:
-            return trial.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
-
-    @retry_when_blocked
-    def record(
-        self,
-        trial_id: str,
-        evaluation: Evaluation,
-        *,
-        rank: Rank | None,
-        environment: Environment | None = None,
-        event: NewEvent | None = None,
-    ) -> str:
-        """Write an evaluation with its samples and end its trial, once; return its id.
-
-        `rank` is None for what is not correct. The verdict holds in `environment`, by default in
-        the campaign's own.
-        """
-        with self._write() as session:
-            self._log_of(session, trial_id, event)
-            return trial.finish_trial(session, trial_id, evaluation, rank, environment)
-
-    @retry_when_blocked
-    def begin_confirmation(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
-        """Write down that a finished trial's candidate is about to be confirmed.
-
-        False when another campaign is at it.
-        """
-        with self._write() as session:
-            return trial.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
-
-    @retry_when_blocked
-    def confirm(
-        self,
-        trial_id: str,
-        evaluation: Evaluation,
-        *,
-        rank: Rank | None,
-        environment: Environment | None = None,
-        event: NewEvent | None = None,
-    ) -> str:
-        """Write the verdict of a confirmation, and promote the candidate if it leads.
-
-        `rank` is None for what did not survive. Returns the evaluation's id.
-        """
-        with self._write() as session:
-            self._log_of(session, trial_id, event)
-            return trial.finish_confirmation(session, trial_id, evaluation, rank, environment)
-
-    @retry_when_blocked
     def promote(self, evaluation_id: str) -> None:
         """Promote the candidate of a confirmed evaluation if it leads its task."""
         with self._write() as session:
             champion_commands.promote(session, evaluation_id)
-
-    @retry_when_blocked
-    def reuse(self, trial_id: str, evaluation_id: str, *, event: NewEvent | None = None) -> None:
-        """End a trial with an evaluation that the store held already."""
-        with self._write() as session:
-            self._log_of(session, trial_id, event)
-            trial.reuse_evaluation(session, trial_id, evaluation_id)
-
-    @retry_when_blocked
-    def log(self, campaign_id: str, kind: str, body: str) -> None:
-        """Append a line to a campaign's log."""
-        with self._write() as session:
-            campaign_commands.log_event(session, campaign_id, kind, body, owner_name())
 
     def record_machine_trial(self, trial: MachineTrial) -> None:
         """Remember what became of a champion from elsewhere on a machine."""
@@ -324,17 +156,3 @@ class KernelStore(StoreReader, RetryingWriter):
         """Write another store's champion with what it rests on; True when it leads here now."""
         with self._write() as session:
             return sync.take_champion(session, shared)
-
-    def _log(self, session: Session, campaign_id: str, event: NewEvent | None) -> None:
-        # First of all: it locks the campaign's row, which every other lock comes after.
-        if event is not None:
-            campaign_commands.log_event(session, campaign_id, *event, owner_name())
-
-    def _log_of(self, session: Session, trial_id: str, event: NewEvent | None) -> None:
-        if event is not None:
-            self._log(session, trial.campaign_of(session, trial_id), event)
-
-    @contextmanager
-    def _write(self) -> Iterator[Session]:
-        with translated(self.url), Session(self._writing_engine) as session, session.begin():
-            yield session

@@ -66,7 +66,7 @@ def test_a_run_is_alive_while_its_process_is(owner: str, age_s: float, *, alive:
 
 def test_the_same_search_runs_once_at_a_time(store: KernelStore, campaign: Campaign) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
+        patch.setattr("kernelwright.store.writer.owner_name", lambda: "elsewhere:1")
         with pytest.raises(InputError, match="the same search runs already, as campaign"):
             store.begin_campaign(
                 name="evening", spec="{}", environment=ENVIRONMENT, root_id=campaign.root_id
@@ -101,7 +101,7 @@ def test_the_same_search_runs_in_one_thread_of_a_process_at_a_time(
 def test_a_run_that_was_taken_up_records_nothing_more(
     store: KernelStore, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
+    monkeypatch.setattr("kernelwright.store.writer.owner_name", lambda: "elsewhere:1")
     old = store.begin_campaign(name="evening", spec="{}", environment=ENVIRONMENT)
     trial = store.add_trial(new_trial(old, task, program_of("a")))
     assert store.lease(trial.id)
@@ -113,7 +113,7 @@ def test_a_run_that_was_taken_up_records_nothing_more(
         heir = store.begin_campaign(
             name="evening", spec="{}", environment=ENVIRONMENT, continues=lambda run: True
         )
-    monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
+    monkeypatch.setattr("kernelwright.store.writer.owner_name", lambda: "elsewhere:1")
     assert not store.beat(old.id, elapsed_s=1.0)
     with pytest.raises(StoreError, match="goes on in another process; nothing more is recorded"):
         store.record(trial.id, verdict(task, program_of("a")), rank=None)
@@ -130,7 +130,7 @@ def test_two_campaigns_are_not_at_one_candidate_at_once(
 ) -> None:
     mine = store.add_trial(new_trial(campaign, task, program_of("a")))
     assert store.lease(mine.id)
-    monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
+    monkeypatch.setattr("kernelwright.store.writer.owner_name", lambda: "elsewhere:1")
     other = store.begin_campaign(name="night", spec="{}", environment=ENVIRONMENT)
     theirs = store.add_trial(new_trial(other, task, program_of("a")))
     assert not store.lease(theirs.id)

@@ -138,11 +138,11 @@ def test_a_lease_holds_against_others_until_it_expires(
 ) -> None:
     trial = store.add_trial(new_trial(campaign, task, program_of("a")))
     assert store.lease(trial.id, duration=timedelta(hours=1))
-    monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
+    monkeypatch.setattr("kernelwright.store.writer.owner_name", lambda: "elsewhere:1")
     assert not store.lease(trial.id)
     expired = store.add_trial(new_trial(campaign, task, program_of("b")))
     assert store.lease(expired.id, duration=timedelta(seconds=-1))
-    monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:2")
+    monkeypatch.setattr("kernelwright.store.writer.owner_name", lambda: "elsewhere:2")
     assert store.lease(expired.id)
 
 

@@ -332,7 +332,7 @@ def test_two_searches_of_one_task_judge_each_candidate_once(
     # Each thread passes for a process of another machine, which no heartbeat's thread would.
     monkeypatch.setattr(heartbeat, "BEAT_S", 600.0)
     monkeypatch.setattr(
-        "kernelwright.store.store.owner_name", lambda: f"{threading.current_thread().name[:5]}:1"
+        "kernelwright.store.writer.owner_name", lambda: f"{threading.current_thread().name[:5]}:1"
     )
     searches = [
         threading.Thread(
