@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from kernelwright.campaign import Captured, Engine, SearchSpec, Subject, Team, capture_subjects
 from kernelwright.campaign.execution import run_control
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.fleet.worker import Worker
 from kernelwright.campaign.history import heartbeat

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, offline_team
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.metal.device.registry import default_device

@@ -32,9 +32,9 @@ from kernelwright.campaign import (
 )
 from kernelwright.campaign.event import CandidateConfirmed, CandidateJudged, Event
 from kernelwright.campaign.execution import crash_quarantine, run_control
-from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.executor import ExecutorFactory
 from kernelwright.campaign.execution.retry_policy import DeviceCare, RetryPolicy
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.history import heartbeat
 from kernelwright.campaign.judging.job_judge import JobJudge

@@ -14,7 +14,7 @@ from benchmarks.suite.workload import Function, Workload
 from kernelwright import ir
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
 from kernelwright.campaign.event import CandidateJudged, Event
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.errors import DeviceError
 from kernelwright.ir.graph import Graph

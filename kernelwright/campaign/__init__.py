@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     )
     from kernelwright.campaign.planning.traffic import Traffic, traffic_of
     from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
-    from kernelwright.campaign.spec.search_target import (
-        Subject,
-        load_each,
-        load_subjects,
-        parse_input,
-    )
+    from kernelwright.campaign.spec.search_target import load_each, load_subjects
+    from kernelwright.campaign.spec.subject import Subject
     from kernelwright.campaign.team.offline_team import offline_team
     from kernelwright.search.spec import SearchSpec
     from kernelwright.search.strategy import RepairThenWrite, Strategy, Team
@@ -53,7 +49,6 @@ __all__ = [
     "load_each",
     "load_subjects",
     "offline_team",
-    "parse_input",
     "recheck",
     "traffic_of",
 ]

@@ -250,9 +250,9 @@ def _run(
     """Run one device's search; False when the device was parked."""
     from kernelwright.campaign import Engine, offline_team
     from kernelwright.campaign.event import Event
-    from kernelwright.campaign.execution.engine import RunSettings
     from kernelwright.campaign.execution.power_monitor import power_monitor_here, staying_awake
     from kernelwright.campaign.execution.retry_policy import DeviceCare
+    from kernelwright.campaign.execution.run_settings import RunSettings
     from kernelwright.campaign.history.resuming import StopWatch
     from kernelwright.campaign.planning.wanted_calls import joined
     from kernelwright.campaign.team.model_team import open_team

@@ -122,8 +122,8 @@ def search(
     if not (fleet or chip):
         open_device_ahead(device, threadgroup_memory)
     from kernelwright.campaign import Engine, capture_subjects, offline_team
-    from kernelwright.campaign.execution.engine import RunSettings
     from kernelwright.campaign.execution.job_choice import choose_jobs, this_host
+    from kernelwright.campaign.execution.run_settings import RunSettings
     from kernelwright.campaign.fleet.evaluators import evaluators_for
     from kernelwright.campaign.planning.forecast import forecast, size_warning
     from kernelwright.campaign.team.model_team import open_team

@@ -171,7 +171,7 @@ def _search(
     choices: "Sequence[Choice]", spec: SearchSpec, store: str | None, file: str, *, quiet: bool
 ) -> "SearchReport | None":
     from kernelwright.campaign import Engine, offline_team
-    from kernelwright.campaign.execution.engine import RunSettings
+    from kernelwright.campaign.execution.run_settings import RunSettings
     from kernelwright.campaign.fleet.evaluators import evaluators_for
     from kernelwright.campaign.planning.given_graph import captured_graphs
     from kernelwright.campaign.team.model_team import open_team

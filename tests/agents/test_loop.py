@@ -13,8 +13,8 @@ from kernelwright.agents.roles.reply.task_signature import Interface
 from kernelwright.agents.session.transcript_text import transcript_lines
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
 from kernelwright.campaign.event import Event, ModelRemarked
-from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import judge_on
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.ledger import conversations_about
 from kernelwright.campaign.history.run_state import reason_of
 from kernelwright.campaign.report.report_query import report_of

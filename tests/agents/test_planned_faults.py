@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects, offline_team
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.evaluator import Status
 from kernelwright.store import KernelStore

@@ -7,7 +7,7 @@ import pytest
 from kernelwright.agents.providers import key
 from kernelwright.agents.providers.price import Price
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects, offline_team
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.ledger import conversations_in, recorded_calls
 from kernelwright.campaign.history.resuming import handovers_of
 from kernelwright.campaign.report.campaign_page import as_html, as_markdown

@@ -7,7 +7,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from kernelwright.campaign import Engine, Subject, capture_subjects
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.spec.campaign_spec import CampaignFunction, CampaignSpec
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import MortalStore, ScriptedJudge, subjects, team

@@ -7,7 +7,7 @@ from pathlib import Path
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
 from kernelwright.campaign.execution import run_control
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import ScriptedJudge, subjects, team
 

@@ -11,7 +11,7 @@ import kernelwright as kw
 from kernelwright.annotation import Example
 from kernelwright.campaign import capture_subjects, load_subjects
 from kernelwright.campaign.spec.input_text import read_inputs, written
-from kernelwright.campaign.spec.search_target import subject_of
+from kernelwright.campaign.spec.subject import subject_of
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.ir import canonicalize, capture, idioms

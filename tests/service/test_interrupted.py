@@ -8,7 +8,7 @@ from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.event import CandidateJudged, CandidateProposed
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.resuming import to_resume
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import as_markdown

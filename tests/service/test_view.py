@@ -12,11 +12,11 @@ from rich.console import Console
 
 from kernelwright.annotation import Example
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.run_state import RunState
 from kernelwright.campaign.report.champion_list import champions_by_gain
 from kernelwright.campaign.report.wording import in_local_span, in_local_time, in_seconds
-from kernelwright.campaign.spec.search_target import subject_of
+from kernelwright.campaign.spec.subject import subject_of
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.service.campaign_control import status_table
 from kernelwright.service.console import THEME

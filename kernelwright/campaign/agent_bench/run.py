@@ -14,8 +14,9 @@ from kernelwright.campaign.agent_bench.spec import BenchSpec
 from kernelwright.campaign.agent_bench.task import BenchTask
 from kernelwright.campaign.agent_bench.variant import Variant, models_of, team_of
 from kernelwright.campaign.event import ModelRemarked
-from kernelwright.campaign.execution.engine import Engine, RunSettings
+from kernelwright.campaign.execution.engine import Engine
 from kernelwright.campaign.execution.judge import MakeJudge
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.ledger import recorded_calls
 from kernelwright.campaign.planning.capturing import Captured, capture_subjects
 from kernelwright.campaign.planning.function_work import Work

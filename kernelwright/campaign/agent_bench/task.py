@@ -7,7 +7,7 @@ from typing import TypeVar
 import mlx.core as mx
 
 from kernelwright.campaign.agent_bench.level import Level
-from kernelwright.campaign.spec.search_target import Subject
+from kernelwright.campaign.spec.subject import Subject
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.trace.replay import to_mlx_dtype
 

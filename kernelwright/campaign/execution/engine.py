@@ -1,8 +1,7 @@
 """One run of a search: begin it, plan its tasks, let them be searched, and end it in order."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kernelwright.campaign.event import CampaignBegan, CampaignEnded, Event
@@ -10,10 +9,10 @@ from kernelwright.campaign.execution.crash_quarantine import CrashQuarantine
 from kernelwright.campaign.execution.executor import Executor, ExecutorFactory, LocalExecutors
 from kernelwright.campaign.execution.function_cutting import plan_functions
 from kernelwright.campaign.execution.judge import MakeJudge
-from kernelwright.campaign.execution.retry_policy import USUAL_CARE, DeviceCare
 from kernelwright.campaign.execution.run_control import RunControl
+from kernelwright.campaign.execution.run_settings import CampaignTeam, RunSettings
 from kernelwright.campaign.execution.scheduler import Scheduler
-from kernelwright.campaign.execution.trial_log import Listener, TrialLog, logged
+from kernelwright.campaign.execution.trial_log import TrialLog, logged
 from kernelwright.campaign.history.heartbeat import Heartbeat
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.prior_runs import Earlier, earlier_runs, lasted_s
@@ -25,48 +24,14 @@ from kernelwright.campaign.report.known_champions import leaders
 from kernelwright.campaign.report.search_report import SearchReport, TaskReport, with_whole_gains
 from kernelwright.campaign.spec.spec_reading import goes_on_with
 from kernelwright.errors import DeviceError, KernelwrightError, OutdatedError, StoreError
-from kernelwright.search.priority import Order
 from kernelwright.search.search import Search, share_workers
 from kernelwright.search.spec import SearchSpec
-from kernelwright.search.strategy import RepairThenWrite, Strategy, Team
+from kernelwright.search.strategy import RepairThenWrite, Team
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import Campaign, CampaignState, KernelStore
 from kernelwright.timeline import span
 
 _LOST = "another process has taken the run up"
-
-
-@dataclass(frozen=True)
-class CampaignTeam:
-    """Who proposes in a campaign that has begun, and what is tried in which order."""
-
-    team: Team
-    strategy: Strategy
-
-
-TeamFactory = Callable[[str, Executor], CampaignTeam]
-"""Makes a team once the campaign's id is known and its device open: models write into its records
-and have their programs tried by its executor."""
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """How a run of a search goes about it, apart from what is searched."""
-
-    listen: Listener = lambda event: None
-    team_factory: TeamFactory | None = None
-    """Makes the team once the campaign's id is known; None keeps the engine's."""
-    order: Order | None = None
-    """Which task is served first; None means where most seconds can be saved."""
-    resumes: bool = False
-    """True where what earlier runs took counts towards the caps."""
-    pause: Pause | None = None
-    care: DeviceCare = USUAL_CARE
-    root_id: str | None = None
-    """The campaign that goes on; else it is that of a run of the same search that did not finish,
-    whatever its caps were."""
-    chip: str | None = None
-    """Whose times the report predicts."""
 
 
 _USUAL = RunSettings()

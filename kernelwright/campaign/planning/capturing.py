@@ -16,7 +16,7 @@ from kernelwright.campaign.planning.traffic import traffic_of
 from kernelwright.campaign.planning.work_count import count_work
 from kernelwright.campaign.report.search_report import FunctionReport
 from kernelwright.campaign.spec.input_text import assumed_sizes
-from kernelwright.campaign.spec.search_target import Subject
+from kernelwright.campaign.spec.subject import Subject
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import (

@@ -5,7 +5,7 @@ from functools import partial
 
 from kernelwright import ir
 from kernelwright.campaign.planning.capturing import Captured, CapturedFunction
-from kernelwright.campaign.spec.search_target import Subject
+from kernelwright.campaign.spec.subject import Subject
 from kernelwright.ir.graph import Graph
 
 

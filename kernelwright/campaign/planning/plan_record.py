@@ -2,7 +2,7 @@
 
 from kernelwright.campaign.event import FunctionPlanned, PlanDrawn
 from kernelwright.campaign.planning.capturing import FunctionPlan, cut_tasks
-from kernelwright.campaign.spec.search_target import Subject
+from kernelwright.campaign.spec.subject import Subject
 from kernelwright.errors import InputError
 from kernelwright.ir import Graph, Region
 

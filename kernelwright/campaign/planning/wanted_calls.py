@@ -8,7 +8,7 @@ from kernelwright.campaign.planning.capturing import Captured, CapturedFunction,
 from kernelwright.campaign.planning.unserved_calls import ALL_CALLS
 from kernelwright.campaign.spec.campaign_functions import load_functions
 from kernelwright.campaign.spec.campaign_spec import WANTED, CampaignFunction, CampaignSpec
-from kernelwright.campaign.spec.search_target import Subject
+from kernelwright.campaign.spec.subject import Subject
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import Graph
 from kernelwright.store import KernelStore

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from kernelwright.campaign.spec.campaign_spec import WANTED, CampaignFunction, CampaignSpec
-from kernelwright.campaign.spec.search_target import Subject, load_subjects
+from kernelwright.campaign.spec.search_target import load_subjects
+from kernelwright.campaign.spec.subject import Subject
 from kernelwright.campaign.spec.toml_line import line_of
 from kernelwright.errors import InputError, KernelwrightError, UsageError, raise_all
 

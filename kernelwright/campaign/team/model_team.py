@@ -23,8 +23,8 @@ from kernelwright.agents.session.spec import Rewire, check_prices, key_of, price
 from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
 from kernelwright.agents.session.transcript import Ending
 from kernelwright.campaign.event import ModelRemarked
-from kernelwright.campaign.execution.engine import CampaignTeam, TeamFactory
 from kernelwright.campaign.execution.executor import Executor
+from kernelwright.campaign.execution.run_settings import CampaignTeam, TeamFactory
 from kernelwright.campaign.history.ledger import (
     StoreLedger,
     calls_to_replay,

@@ -7,7 +7,7 @@ from kernelwright.agents.protocols import Attempt, Plan, PlannedRegion, Proposal
 from kernelwright.agents.roles.text.graph_text import task_text
 from kernelwright.campaign import Captured, Engine, SearchSpec, judges_on
 from kernelwright.campaign.event import Event, ModelRemarked
-from kernelwright.campaign.execution.engine import CampaignTeam, RunSettings
+from kernelwright.campaign.execution.run_settings import CampaignTeam, RunSettings
 from kernelwright.campaign.planning.capturing import plan_function
 from kernelwright.errors import InputError
 from kernelwright.evaluator.static.rules import MAXIMUM_LENGTH

@@ -18,10 +18,10 @@ from kernelwright.campaign import (
     offline_team,
 )
 from kernelwright.campaign.event import Event, ModelRemarked
-from kernelwright.campaign.execution.engine import CampaignTeam, RunSettings, TeamFactory
 from kernelwright.campaign.execution.executor import Executor
 from kernelwright.campaign.execution.job_choice import choose_jobs, this_host
 from kernelwright.campaign.execution.retry_policy import USUAL_CARE, DeviceCare
+from kernelwright.campaign.execution.run_settings import CampaignTeam, RunSettings, TeamFactory
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch

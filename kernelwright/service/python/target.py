@@ -11,7 +11,8 @@ from kernelwright.annotation import Example, original_of
 from kernelwright.campaign import Captured, Subject, capture_subjects, load_subjects
 from kernelwright.campaign.spec.input_text import read_inputs
 from kernelwright.campaign.spec.input_value import Inputs, calls, decorated_calls, parameters_of
-from kernelwright.campaign.spec.search_target import Recall, load_each, subject_of
+from kernelwright.campaign.spec.search_target import Recall, load_each
+from kernelwright.campaign.spec.subject import subject_of
 from kernelwright.errors import InputError
 from kernelwright.service.python.origin import name_to_show, place_of
 from kernelwright.service.searched_input import recall_from

@@ -14,8 +14,8 @@ from kernelwright.campaign import (
     offline_team,
 )
 from kernelwright.campaign.event import Event
-from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import EvaluatorJudge
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.team.model_team import open_team
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program

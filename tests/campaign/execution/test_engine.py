@@ -28,7 +28,7 @@ from kernelwright.campaign.event import (
     FunctionRefused,
     TaskEnded,
 )
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program

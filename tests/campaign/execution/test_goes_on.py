@@ -13,7 +13,7 @@ from rich.console import Console
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.campaign import Engine, capture_subjects
 from kernelwright.campaign.event import CampaignEnded
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.ledger import abandoned
 from kernelwright.campaign.history.resuming import LargerCaps, to_resume
 from kernelwright.campaign.history.run_state import state_of

@@ -21,9 +21,9 @@ from kernelwright.campaign import (
 )
 from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
 from kernelwright.campaign.execution import run_control
-from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.evaluator_pool import EvaluatorPool, judges_at_once
 from kernelwright.campaign.execution.retry_policy import DeviceCare, DeviceParkedError, RetryPolicy
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history import heartbeat
 from kernelwright.campaign.judging.device_lock import turn_on
 from kernelwright.errors import DeviceError, OutdatedError, StoreError

@@ -9,8 +9,8 @@ import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.event import CandidateJudged, Event
-from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import environment_of
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, Pause, is_paused, paused_s
 from kernelwright.campaign.history.resuming import (
     StopWatch,

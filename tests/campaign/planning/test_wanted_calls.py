@@ -9,7 +9,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.campaign import Engine, judges_on, offline_team
-from kernelwright.campaign.execution.engine import RunSettings
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.planning.unserved_calls import resolve_wanted, still_wanted
 from kernelwright.campaign.planning.wanted_calls import capture_campaign, joined
 from kernelwright.campaign.spec.campaign_file import spec_of_wanted

@@ -13,7 +13,8 @@ import pytest
 
 from kernelwright.annotation import Example
 from kernelwright.campaign.spec.input_text import read_inputs, written
-from kernelwright.campaign.spec.search_target import load_subjects, subject_of
+from kernelwright.campaign.spec.search_target import load_subjects
+from kernelwright.campaign.spec.subject import subject_of
 from kernelwright.errors import UsageError
 from kernelwright.service.python.target import function_subjects, subjects
 

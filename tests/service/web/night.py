@@ -8,8 +8,8 @@ from pathlib import Path
 import mlx.core as mx
 
 from kernelwright.campaign import Engine, Subject, capture_subjects, offline_team
-from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import EvaluatorJudge, judge_on
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch
 from kernelwright.campaign.spec.campaign_spec import CampaignFunction, CampaignSpec
