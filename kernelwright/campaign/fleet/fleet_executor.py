@@ -7,12 +7,13 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from kernelwright.campaign.execution.executor import Job, JobVerdict
 from kernelwright.campaign.execution.retry_policy import DeviceParkedError
+from kernelwright.campaign.fleet.chip_queue import ChipQueue
 from kernelwright.campaign.fleet.job import FleetJob, FleetVerdict, job_id, job_version
-from kernelwright.campaign.fleet.job_queue import DEAD_AFTER_S, TASK, queue_app
+from kernelwright.campaign.fleet.job_queue import DEAD_AFTER_S, queue_app
 from kernelwright.campaign.history.evaluation_history import StoredMemory
 from kernelwright.campaign.judging.job import TaskText
 from kernelwright.errors import DeviceError, StoreError
@@ -23,9 +24,6 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.store import KernelStore
 from kernelwright.store.fleet import FleetWorker
-
-if TYPE_CHECKING:
-    from procrastinate import App
 
 _POLL_S = 0.1
 _WAIT_S = 2.0
@@ -168,16 +166,18 @@ class FleetExecutor:
         app = queue_app(self._store.url)
         looked_at = 0.0
         async with app.open_async():
+            jobs = ChipQueue(app, self._queue, self._store.fleet)
             while not self._is_over.is_set():
-                await self._enqueue_new(app)
+                await self._enqueue_new(jobs)
                 self._collect()
                 if time.monotonic() >= looked_at + min(self._dead_after_s / 4, _WAIT_S):
-                    await self._look_after(app)
+                    await self._look_after(jobs)
                     looked_at = time.monotonic()
                 await asyncio.sleep(_POLL_S)
-            await self._withdraw(app)
+            left = tuple(self._pending.items())
+            await jobs.withdraw([(i, p.queued_id) for i, p in left if p.queued_id is not None])
 
-    async def _enqueue_new(self, app: "App") -> None:
+    async def _enqueue_new(self, jobs: ChipQueue) -> None:
         from procrastinate.exceptions import ConnectorException
 
         while True:
@@ -186,42 +186,13 @@ class FleetExecutor:
             except queue.Empty:
                 return
             try:
-                await self._enqueue(app, self._pending[id_])
+                pending = self._pending[id_]
+                pending.queued_id = await jobs.enqueue(pending.job)
             except ConnectorException:
                 # The server is away; once it is back, the job goes there.
                 self._new.put(id_)
                 await asyncio.sleep(_WAIT_S)
                 return
-
-    async def _enqueue(self, app: "App", pending: _Pending) -> None:
-        from procrastinate.exceptions import AlreadyEnqueued, NoResult
-        from procrastinate.jobs import Status
-
-        known = self._store.fleet.hand(pending.job.id)
-        if known is not None and known.verdict is not None:
-            return
-        if known is not None and known.queued_id is not None:
-            pending.queued_id = known.queued_id
-            try:
-                status = await app.job_manager.get_job_status_async(known.queued_id)
-            except (NoResult, KeyError, TypeError):
-                status = Status.FAILED
-            if status in (Status.TODO, Status.DOING):
-                return
-        deferrer = app.configure_task(
-            name=TASK, queue=self._queue, queueing_lock=pending.job.id, allow_unknown=True
-        )
-        try:
-            pending.queued_id = await deferrer.defer_async(job=pending.job.model_dump(mode="json"))
-        except AlreadyEnqueued:
-            # Queued by a run that died before it had noted the number.
-            pending.queued_id = await self._number_of(app, pending.job.id)
-        if pending.queued_id is not None:
-            self._store.fleet.queued(pending.job.id, pending.queued_id)
-
-    async def _number_of(self, app: "App", id_: str) -> int | None:
-        found = await app.job_manager.list_jobs_async(queue=self._queue, queueing_lock=id_)
-        return next((job.id for job in found), None)
 
     def _collect(self) -> None:
         for id_, body in self._store.fleet.collect(tuple(self._pending)).items():
@@ -246,7 +217,7 @@ class FleetExecutor:
             else:
                 future.set_result(JobVerdict(verdict.evaluation, verdict.environment))
 
-    async def _look_after(self, app: "App") -> None:
+    async def _look_after(self, jobs: ChipQueue) -> None:
         """Count the workers, answer for the dead ones, and queue again what was lost."""
         from procrastinate.exceptions import ConnectorException
 
@@ -254,32 +225,24 @@ class FleetExecutor:
             workers = [w for w in self._store.fleet.workers() if w.queue == self._queue]
             # One more for each, so that a worker need not wait for the way back and forth.
             self.jobs = max(sum(w.jobs + 1 for w in workers), 1)
-            await self._bury_the_dead(app)
-            queued = await app.job_manager.list_jobs_async(queue=self._queue, task=TASK)
+            await self._bury_the_dead(jobs)
+            numbers = await jobs.numbers()
         except (ConnectorException, StoreError):
             return
-        numbers = {job.id for job in queued}
         self._collect()
         for id_, pending in tuple(self._pending.items()):
             if pending.queued_id is not None and pending.queued_id not in numbers:
                 pending.queued_id = None
                 self._new.put(id_)
 
-    async def _bury_the_dead(self, app: "App") -> None:
-        from procrastinate.jobs import Status
-
-        stalled = await app.job_manager.get_stalled_jobs(
-            queue=self._queue, task_name=TASK, seconds_since_heartbeat=self._dead_after_s
-        )
-        for job in stalled:
-            sent = job.task_kwargs.get("job")
-            id_ = str(sent.get("id")) if isinstance(sent, dict) else ""
-            if id_ not in self._pending or job.id is None:
-                continue
-            self._collect()
+    async def _bury_the_dead(self, jobs: ChipQueue) -> None:
+        async for number, id_ in jobs.stalled(self._dead_after_s):
+            if id_ in self._pending:
+                # It may have answered before it died.
+                self._collect()
             if id_ not in self._pending:
                 continue
-            await app.job_manager.finish_job_by_id_async(job.id, Status.FAILED, delete_job=True)
+            await jobs.bury(number)
             worker = self._store.fleet.forget(id_) or "a worker"
             self._answer(id_, self._crashed(self._pending[id_].job, worker))
 
@@ -292,11 +255,3 @@ class FleetExecutor:
             summary=f"{worker} died while it was evaluated there",
         )
         return FleetVerdict(environment=self.environment, worker=worker, evaluation=evaluation)
-
-    async def _withdraw(self, app: "App") -> None:
-        """Take back what no worker has begun."""
-        for id_, pending in tuple(self._pending.items()):
-            if pending.queued_id is None:
-                continue
-            if await app.job_manager.cancel_job_by_id_async(pending.queued_id, delete_job=True):
-                self._store.fleet.forget(id_)
