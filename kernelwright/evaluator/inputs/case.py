@@ -15,10 +15,11 @@ from kernelwright.evaluator.inputs.draw import (
     as_shares,
     draw,
     draw_normal_beside,
+    draw_rows,
 )
 from kernelwright.evaluator.inputs.extent import extent_of
 from kernelwright.evaluator.inputs.far_rows import move_to_ends
-from kernelwright.evaluator.inputs.independence import weighted_input
+from kernelwright.evaluator.inputs.independence import rows_of, weighted_input
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
 from kernelwright.evaluator.inputs.lattice import constants_of, place_constants
 from kernelwright.evaluator.inputs.layout import Layout
@@ -239,13 +240,25 @@ class Case:
                 continue
             is_left_out = self.distribution in FOCUSED and place != focus
             kind = self.distribution
-            made = draw_normal_beside if is_left_out else draw
-            drawn[place] = made(kind, type_.shape, type_.dtype, random)
+            drawn[place] = (
+                draw_normal_beside(kind, type_.shape, type_.dtype, random)
+                if is_left_out
+                else self._rows_of_kind(place, random)
+            )
             if kind is Distribution.NEAR_ENDS:
                 move_to_ends(drawn[place], type_.dtype, overflow_room(self.graph))
             if kind is Distribution.LATTICE:
                 place_constants(drawn[place], constants_of(self.graph), random)
         return drawn
+
+    def _rows_of_kind(self, place: int, random: Random) -> Values:
+        """Draw rows along the last axis, or along the first ones where outputs join those only."""
+        kind, type_ = self.distribution, self.graph.input_types[place]
+        rows = rows_of(self.graph, place) if type_.size else None
+        if rows is None or rows.is_elementwise or len(type_.shape) - 1 not in rows.axes:
+            return draw(kind, type_.shape, type_.dtype, random)
+        values = draw_rows(kind, rows.count, rows.length, type_.dtype, random)
+        return shaped(rows, type_, values, random)
 
     def _draw(self, place: int, random: Random) -> Draw:
         turn = place + self.attempt + self.part + list(Distribution).index(self.distribution)
