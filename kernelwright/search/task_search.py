@@ -78,6 +78,8 @@ class TaskSearch:
     """The best of those that survived."""
     reason: str = ""
     """Why nothing more is tried; empty while something may be."""
+    _ranking: tuple[tuple[int, int, int], list[Attempt]] | None = None
+    """What was ranked last, by how much of what there was to rank."""
 
     @property
     def is_waiting(self) -> bool:
@@ -155,7 +157,16 @@ class TaskSearch:
         return next(unrefuted, None)
 
     def _ranked(self) -> list[Attempt]:
-        """Return every right candidate that has a verdict, the best first."""
+        """Return every right candidate that has a verdict, the best first.
+
+        Whether a leader is to be confirmed is asked far more often than there is a new verdict.
+        """
+        known = (len(self.history), len(self.in_flight), len(self.verdicts))
+        if self._ranking is None or self._ranking[0] != known:
+            self._ranking = known, self._rank()
+        return self._ranking[1]
+
+    def _rank(self) -> list[Attempt]:
         new = [
             Attempt(proposal=proposal, evaluation=self.verdicts[proposal.program.id])
             for proposal in self.in_flight

@@ -6,6 +6,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.agents.offline import OfflineCoder
+from kernelwright.agents.protocols import Attempt
 from kernelwright.campaign import Subject, capture_subjects
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.search.spec import SearchSpec
@@ -67,3 +68,32 @@ def test_what_is_in_flight_is_not_proposed_again_and_counts_as_tried(task: Task)
     without, _ = run(task, lag=0, seed=1)
     with_lag, _ = run(task, lag=8, seed=1)
     assert len(with_lag) == len(without)
+
+
+def test_a_ranking_is_made_once_for_each_verdict(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    rank = TaskSearch._rank
+
+    def note(self: TaskSearch) -> list[Attempt]:
+        made.append(self.count)
+        return rank(self)
+
+    monkeypatch.setattr(TaskSearch, "_rank", note)
+    search = TaskSearch(task, "softmax")
+    proposals = OfflineCoder().write(task, INFO, [], count=3)
+    for proposal in proposals:
+        search.begin([proposal])
+        verdict = Evaluation(
+            task=task.fingerprint,
+            program=proposal.program.id,
+            device=INFO,
+            status=Status.CORRECT,
+            summary="",
+            predicted_us=1.0,
+        )
+        search.judged(proposal.program.id, verdict, reused=False)
+        for _ in range(3):
+            search.next_to_confirm()
+    assert made == [1, 2, 3]
