@@ -55,6 +55,8 @@ def test_the_second_counter_follows_from_the_rounds_and_what_moves_the_first(
     found = _rewritten(UP=up, DOWN=down)
     assert set(expected) <= set(found)
     assert "br i1 %e, label %leave, label %loop, !llvm.loop !9" in found
+    # Else no load would leave the loop over lanes.
+    assert all(text.endswith("memory(none)") for text in found if " asm " in text)
 
 
 @pytest.mark.parametrize(

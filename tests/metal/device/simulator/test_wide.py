@@ -179,6 +179,37 @@ _BODIES = {
   float sum = 0;
   for (uint k = 0; k < 16; k++) sum += own[k] * float(k + 1);
   y[i] = sum;""",
+    # Stores where running counts say: see counting.py.
+    "compaction": """
+  threadgroup float moved[6144];
+  threadgroup uint counts[256];
+  float own[24];
+  for (uint k = 0; k < 24; k++) own[k] = x[(i * 24 + k) % n];
+  for (uint turn = 0; turn < 3; turn++) {
+    for (uint k = 0; k < 24; k++) moved[24 * l + k] = -1;
+    uint rises = 24 * l, odd = 0;
+    for (uint k = 0; k < 24; k++) {
+      moved[rises] = own[k];
+      rises += (as_type<uint>(own[k]) >> (turn + 9) & 1) != 0;
+    }
+    counts[l] = rises;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 24; k++) own[k] = moved[24 * l + k] + 0.25f * float(counts[l]);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    int falls = 24 * l + 23;
+    for (uint k = 0; k < 24; k++) {
+      bool is_odd = (as_type<uint>(own[k]) >> (turn + 12) & 1) != 0;
+      odd += is_odd;
+      moved[falls] = float(odd + k);
+      falls -= is_odd;
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 24; k++) own[k] += moved[24 * l + k] + float(odd);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  float sum = 0;
+  for (uint k = 0; k < 24; k++) sum += own[k] * float(k + 1);
+  y[i] = sum;""",
     # What a pointer reaches may be either array's: see aliasing.py.
     "either": """
   float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8};

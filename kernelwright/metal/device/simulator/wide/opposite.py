@@ -17,9 +17,6 @@ _PHI = re.compile(rf"phi (i\d+) \[ (\S+), ({_NAME}) \], \[ (\S+), ({_NAME}) \]")
 _LOOP = re.compile(rf"br i1 {_NAME}, label ({_NAME}), label ({_NAME})")
 _MOVED = re.compile(rf"add (?:nuw |nsw )*i\d+ ({_NAME}), ({_NAME}|1)")
 _ONE_IF = re.compile(rf"([zs])ext i1 ({_NAME}) to i\d+")
-_HIDDEN = 'call {type_} asm "", "=r,0"({type_} {value})'
-"""A value of which LLVM does not know that it is another: it would carry a third counter for what
-the two have in common."""
 _UP, _DOWN = 1, -1
 
 
@@ -63,6 +60,14 @@ def with_single_counters(function: Function, attached: str) -> Function:
         jump = block.instructions[-1]
         block.instructions[-1] = Instruction(jump.text.partition(", !")[0] + attached)
     return Function(function.name, function.parameters, blocks, function.attributes)
+
+
+def hidden(type_: str, value: str) -> str:
+    """Return a value of which LLVM does not know that it is another.
+
+    It reaches no memory: else no load could leave the loop over lanes.
+    """
+    return f'call {type_} asm "", "=r,0"({type_} {value}) nounwind memory(none)'
 
 
 def _counters(block: Block) -> list[_Counter]:
@@ -127,8 +132,9 @@ def _replace(
     name, type_ = dropped.name, kept.type_
     carried, after = f"{name}.carried", f"{name}.after"
     for counter in (kept, dropped):
-        hidden = _HIDDEN.format(type_=type_, value=counter.first)
-        before.instructions.insert(-1, Instruction(hidden, f"{counter.name}.first"))
+        # LLVM would carry a third counter for what the two have in common.
+        first = Instruction(hidden(type_, counter.first), f"{counter.name}.first")
+        before.instructions.insert(-1, first)
     count, written = rounds.name, list[Instruction]()
     if rounds.bits > kept.bits:
         count = f"{name}.rounds"
@@ -151,5 +157,5 @@ def _begun(instruction: Instruction, counter: _Counter) -> Instruction:
     if instruction.result != counter.name:
         return instruction
     way = f"{counter.first}, {counter.before} ]"
-    hidden = f"{counter.name}.first, {counter.before} ]"
-    return Instruction(instruction.text.replace(f"[ {way}", f"[ {hidden}"), counter.name)
+    begun = f"{counter.name}.first, {counter.before} ]"
+    return Instruction(instruction.text.replace(f"[ {way}", f"[ {begun}"), counter.name)

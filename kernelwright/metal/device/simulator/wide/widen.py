@@ -15,6 +15,7 @@ from kernelwright.metal.device.simulator.wide.flatten import flattened
 from kernelwright.metal.device.simulator.wide.flow import Flow, Stop
 from kernelwright.metal.device.simulator.wide.marked import MARKED
 from kernelwright.metal.device.simulator.wide.opposite import with_single_counters
+from kernelwright.metal.device.simulator.wide.prefix import with_prefix_sums
 from kernelwright.metal.device.simulator.wide.region import SIMD_WIDTH, Frame, Plan, Region
 from kernelwright.metal.device.simulator.wide.scalarize import Scalarizer
 from kernelwright.metal.device.simulator.wide.shape import Loops
@@ -131,7 +132,9 @@ class _Kernel:
 
     def _rewritten(self, function: Function) -> Function:
         """Return a function with less for each lane to decide and to count."""
-        return with_single_counters(flattened(function), f", !llvm.loop !{self._loops.unrolled}")
+        unrolled = f", !llvm.loop !{self._loops.unrolled}"
+        counted = with_single_counters(flattened(function), unrolled)
+        return with_prefix_sums(counted, self._module, unrolled)
 
     def _refuse_waits_elsewhere(self, entry: str) -> None:
         called = self._module.reachable(self._module.references(entry) - _CALLS)
