@@ -265,7 +265,9 @@ class Matvec(Schedule):
     words: int = 2
     """Packed words of each row that a lane takes at a time."""
     simdgroups: int = 2
-    """Simdgroups per threadgroup, each with results of its own."""
+    """Simdgroups per threadgroup, each with results of its own; with strips, groups of them."""
+    strips: int = 1
+    """Simdgroups that share the columns of their results, and add up in threadgroup memory."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Ops that multiply and sum over a shared axis: matrix products and convolutions."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -60,15 +61,19 @@ def quantized_terms(call: Call, x: Array, *others: Array) -> Array:
     return np.abs(x) @ np.abs(_weights(call, *others))
 
 
-def regrouped(call: Call, x: Array, *weights: Array) -> Array:
-    """Mark results that are not finite only because of infinities, in a quantized product.
+def _regrouped(meaning: Callable[..., Array]) -> Callable[..., Array]:
+    """Return what marks results that are not finite only because of infinities.
 
     MLX's kernels add up `scale * sum(x * q) + bias * sum(x)`, where an infinity that meets a zero
     among the numbers `q` is NaN; widened weights first, it stays an infinity.
     """
-    finite = [np.where(np.isinf(a), 0, a) if a.dtype.kind == "f" else a for a in (x, *weights)]
-    is_bad = ~np.isfinite(_quantized_matmul(call, x, *weights))
-    return np.asarray(is_bad & ~np.isnan(_quantized_matmul(call, *finite)))
+
+    def marked(call: Call, *given: Array) -> Array:
+        finite = [np.where(np.isinf(a), 0, a) if a.dtype.kind == "f" else a for a in given]
+        is_bad = ~np.isfinite(meaning(call, *given))
+        return np.asarray(is_bad & ~np.isnan(meaning(call, *finite)))
+
+    return marked
 
 
 def _dequantized_shape(call: Call) -> tuple[Shape, ...]:
@@ -217,7 +222,7 @@ OPS: tuple[Op, ...] = (
         flops_of=_matmul_flops,
         relation=relation.multiplied_by_packed,
         batching=batching.multiplied_left,
-        skipped=regrouped,
+        skipped=_regrouped(_quantized_matmul),
     ),
     Op(
         "gather_qmm",
@@ -231,6 +236,7 @@ OPS: tuple[Op, ...] = (
         ),
         flops_of=_matmul_flops,
         index_ranges=index_range.of_matrices,
+        skipped=_regrouped(_gather_qmm),
     ),
     # Of MLX's formats the affine one alone: a trace on the CPU takes others apart in its own way.
     Op(

@@ -21,11 +21,14 @@ float totals[4] = {};
 float totals_2[4] = {};
 uint tile = lane * 16;
 float values[16];
+float sum = 0.0f;
 for (uint i = 0; i < 16; i += 4) {
   uint start = tile + i;
   auto x_run = load_run<packed_half4>(x + start);
   for (uint k = 0; k < 4; ++k) {
-    values[i + k] = x_run[k];
+    float value = x_run[k];
+    sum += value;
+    values[i + k] = value * (1.0f / float(1u << ((i + k) % 4 * 4)));
   }
 }
 for (uint j = 0; j < 4; ++j) {
@@ -36,14 +39,16 @@ for (uint j = 0; j < 4; ++j) {
   auto up_run = load_run<packed_uint2>(up + (row * 64 + tile / 8));
   float up_scales_value = up_scales[row * 8 + tile / 64];
   float up_biases_value = up_biases[row * 8 + tile / 64];
+  float products = 0.0f;
+  float products_2 = 0.0f;
   for (uint k = 0; k < 16; ++k) {
-    uint digit = (gate_run[k / 8] >> ((k % 8) * 4)) & 15u;
-    float weight = gate_scales_value * float(digit) + gate_biases_value;
-    totals[j] += values[k] * weight;
-    uint digit_2 = (up_run[k / 8] >> ((k % 8) * 4)) & 15u;
-    float weight_2 = up_scales_value * float(digit_2) + up_biases_value;
-    totals_2[j] += values[k] * weight_2;
+    float digit = float((gate_run[k / 8] >> (k / 4 % 2 * 16)) & (15u << (k % 4 * 4)));
+    products += values[k] * digit;
+    float digit_2 = float((up_run[k / 8] >> (k / 4 % 2 * 16)) & (15u << (k % 4 * 4)));
+    products_2 += values[k] * digit_2;
   }
+  totals[j] += gate_scales_value * products + gate_biases_value * sum;
+  totals_2[j] += up_scales_value * products_2 + up_biases_value * sum;
 }
 for (uint j = 0; j < 4; ++j) {
   float total = metal::simd_sum(totals[j]);

@@ -59,7 +59,7 @@ def packed_glu() -> Graph:
     )
 
 
-def experts() -> Graph:
+def experts(columns: int = 256) -> Graph:
     def function(
         x: mx.array, chosen: mx.array, w: mx.array, s: mx.array, z: mx.array, v: mx.array
     ) -> mx.array:
@@ -69,9 +69,9 @@ def experts() -> Graph:
         )
         return silu(gate) * up
 
-    w, s, z = quantized((4, 16, 256), 64, 4, H)
+    w, s, z = quantized((4, 16, columns), 64, 4, H)
     chosen = mx.zeros((3, 2), mx.uint32)
-    return canonicalize(capture(function, mx.zeros((3, 1, 1, 256), H), chosen, w, s, z, w))
+    return canonicalize(capture(function, mx.zeros((3, 1, 1, columns), H), chosen, w, s, z, w))
 
 
 def floats(mode: str, vectors: int = 1) -> Graph:
@@ -121,6 +121,22 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "both halves of a packed projection": (packed_glu, "matvec(results=2, words=3)"),
     "experts of each token": (experts, "matvec(results=4, words=2)"),
+    "simdgroups that share columns": (
+        lambda: branch(1, 16, 1024, 64, 4, H),
+        "matvec(results=4, words=2, simdgroups=2, strips=2)",
+    ),
+    "shared columns, several vectors": (
+        lambda: branch(3, 24, 1024, 128, 4, B),
+        "matvec(results=1, words=1, simdgroups=4, strips=4)",
+    ),
+    "shared columns of experts, the last of them with less": (
+        lambda: experts(448),
+        "matvec(results=2, words=1, simdgroups=1, strips=2)",
+    ),
+    "shared columns of digits across words": (
+        lambda: branch(2, 40, 1536, 64, 3, H),
+        "matvec(results=8, words=3, simdgroups=1, strips=2)",
+    ),
 }
 
 

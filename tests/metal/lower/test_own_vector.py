@@ -17,7 +17,8 @@ from tests.metal.lower.conftest import Judge
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 Product = Callable[[mx.array, Sequence[mx.array]], mx.array]
-_DEPTH = 256
+STRIPS = "matvec(results=2, words=1, simdgroups=4, strips=2)"
+_DEPTH = 512
 
 
 def packed(x: mx.array, w: Sequence[mx.array]) -> mx.array:
@@ -79,6 +80,7 @@ def drawn(function: Callable[..., object], dtype: mx.Dtype, *arrays: mx.array) -
     [
         (gated(packed, mx.bfloat16), Pattern.MATVEC, "matvec(results=2, words=2, simdgroups=4)"),
         (joint(packed, mx.float16), Pattern.MATVEC, "matvec(results=4, words=1, simdgroups=2)"),
+        (joint(packed, mx.bfloat16), Pattern.MATVEC, STRIPS),
         (joint(packed, mx.float32), Pattern.MATVEC, "matvec(results=1, words=2, simdgroups=1)"),
         (spelled_norm(packed, mx.float16), Pattern.MATVEC, "matvec(results=8, words=1)"),
         (gated(plain, mx.float32), Pattern.DENSE, "dense(columns=2, strips=2, teams=2, vector=4)"),

@@ -18,7 +18,12 @@ from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.own_vector import behind_own_vector
 from kernelwright.metal.lower.program.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
-from kernelwright.metal.lower.quantized.space import VECTORS, divides_threadgroups, words_of
+from kernelwright.metal.lower.quantized.space import (
+    VECTORS,
+    divides_threadgroups,
+    fits_strips,
+    words_of,
+)
 from kernelwright.metal.lower.quantized.terms import Dot, product_stores
 from kernelwright.metal.lower.term.build import REDUCED_AXIS
 from kernelwright.metal.lower.term.function import header_for
@@ -35,6 +40,12 @@ _DIGITS = {
 """What makes a number of a digit, by format, where the digit is not the number itself."""
 _WIDTH = 4
 """Elements of a vector that a lane reads in one access."""
+_PIECE = 16
+"""Bits of a word that are shifted down together; a digit is multiplied where it stands in them.
+
+What stands further up is larger by a power of two, which the vector's element is divided by: one
+`and` for each digit. As in MLX's own kernels (`qdot` of `quantized.h`, 0.32.4).
+"""
 
 
 def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel:
@@ -60,6 +71,11 @@ def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel
         return side_by_side(graph, made, axis=1, attribute="thread_position_in_grid.y")
     stores, dots, product = product_stores(graph, signature)
     rows = graph.output_types[0].size // product.vectors
+    if not fits_strips(product, rows, schedule):
+        raise UnsupportedError(
+            f"{schedule.strips} simdgroups that share {product.columns} columns in threadgroups of "
+            f"{schedule.simdgroups} do not divide the rows, or have no columns left."
+        )
     if rows % schedule.results or schedule.words not in words_of(product):
         raise UnsupportedError(
             f"{schedule.results} results of {schedule.words} words at a time do not divide {rows} "
@@ -75,8 +91,12 @@ def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel
         outputs=tuple(s.array for s in stores),
         source=source,
         header=header_for(source),
-        grid=(_LANES, rows // schedule.results, product.vectors if product.is_gathered else 1),
-        threadgroup=(_LANES, schedule.simdgroups, 1),
+        grid=(
+            _LANES * schedule.strips,
+            rows // schedule.results,
+            product.vectors if product.is_gathered else 1,
+        ),
+        threadgroup=(_LANES * schedule.strips, schedule.simdgroups, 1),
     )
 
 
@@ -93,6 +113,15 @@ class Rows:
     """The variable of each dot product."""
     values: dict[int, str] = field(default_factory=dict)
     """The register arrays that hold a lane's part of each vector, by the element's number."""
+    sums: dict[int, str] = field(default_factory=dict)
+    """Where digits stay where they stand: the sum of that part, by the same number."""
+    strip_sums: list[str] = field(default_factory=list)
+    """What simdgroups that share columns leave of each dot product."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether digits are multiplied where they stand, and scales and biases once a run."""
+        return _PIECE % self.product.bits == 0 and all(dot.bias is not None for dot in self.dots)
 
     @property
     def digits(self) -> int:
@@ -110,6 +139,8 @@ class Rows:
         self.writer.define_places([t for dot in self.dots for t in dot.read])
         for _ in self.dots:
             self._declare_total()
+        if self.schedule.strips > 1:
+            self._declare_strip_sums()
         with self._tiles():
             for dot in self.dots:
                 if dot.value.number not in self.values:
@@ -127,6 +158,7 @@ class Rows:
         head = [
             f"constexpr uint columns = {self.product.columns};",
             "uint lane = thread_index_in_simdgroup;",
+            f"uint strip = simdgroup_index_in_threadgroup % {self.schedule.strips};",
             f"uint {first} = thread_position_in_grid.y{scale};",
             "uint token = thread_position_in_grid.z;",
         ]
@@ -144,11 +176,20 @@ class Rows:
         result = "[j]" if self.schedule.results > 1 else ""
         self.totals.append(f"{name}{token}{result}")
 
+    def _declare_strip_sums(self) -> None:
+        parts = self.vectors * self.schedule.results
+        size = self.schedule.simdgroups * parts * self.schedule.strips
+        for _ in self.dots:
+            self.strip_sums.append(self.writer.fresh("strip_sums"))
+            self.writer.line(f"threadgroup float {self.strip_sums[-1]}[{size}];")
+
     @contextmanager
     def _tiles(self) -> Iterator[None]:
         """Write the walk of the lanes along the rows."""
-        step = _LANES * self.digits
+        step = _LANES * self.digits * self.schedule.strips
         first = f"lane * {self.digits}"
+        if self.schedule.strips > 1:
+            first = f"thread_position_in_threadgroup.x * {self.digits}"
         if step < self.product.columns:
             head = f"for (uint tile = {first}; tile < columns; tile += {step})"
             with self.writer.block(head):
@@ -181,6 +222,10 @@ class Rows:
         shape = f"[{self.vectors}]" if self.vectors > 1 else ""
         writer.line(f"float {array}{shape}[{self.digits}];")
         self.values[value.number] = array
+        if self.stays:
+            self.sums[value.number] = writer.fresh("sum")
+            zero = "{}" if self.vectors > 1 else "0.0f"
+            writer.line(f"float {self.sums[value.number]}{shape} = {zero};")
         token = "[token]" if self.vectors > 1 else ""
         around = [
             Block(f"for (uint i = 0; i < {self.digits}; i += {_WIDTH})"),
@@ -193,15 +238,25 @@ class Rows:
             inner.factors = {self.product.columns: "columns"}
             runs = Span(axis, _WIDTH).bind(inner, [value], ())
             inner.prepare([value])
-            inner.line(f"{array}{token}[i + k] = {_text(inner, value)};")
+            if not self.stays:
+                inner.line(f"{array}{token}[i + k] = {_text(inner, value)};")
+                return runs
+            name, (bits, each) = inner.fresh("value"), self._places
+            inner.line(f"float {name} = {_text(inner, value)};")
+            inner.line(f"{self.sums[value.number]}{token} += {name};")
+            place = f"(i + k) % {each} * {bits}"
+            inner.line(f"{array}{token}[i + k] = {name} * (1.0f / float(1u << ({place})));")
             return runs
 
         with self._each("token", self.vectors):
             surround(writer, around, body)
 
     def _multiply(self) -> None:
-        writer = self.writer
         parts = [self._read_row(dot) for dot in self.dots]
+        if self.stays:
+            self._multiply_in_place(parts)
+            return
+        writer = self.writer
         with writer.block(f"for (uint k = 0; k < {self.digits}; ++k)"):
             for dot, (words, scale, bias), total in zip(self.dots, parts, self.totals, strict=True):
                 values = self.values[dot.value.number]
@@ -216,6 +271,40 @@ class Rows:
                 token = "[token]" if self.vectors > 1 else ""
                 with self._each("token", self.vectors):
                     writer.line(f"{total} += {values}{token}[k] * {weight};")
+
+    @property
+    def _places(self) -> tuple[int, int]:
+        """Return a digit's bits, and how many digits are shifted down together."""
+        return self.product.bits, _PIECE // self.product.bits
+
+    def _multiply_in_place(self, parts: Sequence[tuple[str, str, str]]) -> None:
+        """Add up elements times digits, then once for all of them the scale and the bias."""
+        writer = self.writer
+        token = "[token]" if self.vectors > 1 else ""
+        shape, zero = (f"[{self.vectors}]", "{}") if self.vectors > 1 else ("", "0.0f")
+        products = [writer.fresh("products") for _ in self.dots]
+        for name in products:
+            writer.line(f"float {name}{shape} = {zero};")
+        with writer.block(f"for (uint k = 0; k < {self.digits}; ++k)"):
+            for dot, (words, _, _), name in zip(self.dots, parts, products, strict=True):
+                digit = writer.fresh("digit")
+                writer.line(f"float {digit} = float({self._standing(words)});")
+                with self._each("token", self.vectors):
+                    values = self.values[dot.value.number]
+                    writer.line(f"{name}{token} += {values}{token}[k] * {digit};")
+        with self._each("token", self.vectors):
+            for dot, (_, scale, bias), name, total in zip(
+                self.dots, parts, products, self.totals, strict=True
+            ):
+                of_sum = f"{bias} * {self.sums[dot.value.number]}{token}"
+                writer.line(f"{total} += {scale} * {name}{token} + {of_sum};")
+
+    def _standing(self, words: str) -> str:
+        """Return a digit times a power of two, as it stands in its part of a word."""
+        bits, each = self._places
+        word = words if self.schedule.words == 1 else f"{words}[k / {2 * each}]"
+        mask = f"{(1 << bits) - 1}u << (k % {each} * {bits})"
+        return f"({word} >> (k / {each} % 2 * {_PIECE})) & ({mask})"
 
     def _weight(self, digit: str, scale: str, bias: str) -> str:
         """Return the weight that a digit stands for."""
@@ -254,6 +343,9 @@ class Rows:
 
     def _finish(self) -> None:
         """Add up what the lanes found, and let one of them write what becomes of it."""
+        if self.schedule.strips > 1:
+            self._finish_strips()
+            return
         writer = self.writer
         with self._each("token", self.vectors), self._each("j", self.schedule.results):
             for dot, total in zip(self.dots, self.totals, strict=True):
@@ -268,6 +360,39 @@ class Rows:
             if self.schedule.results > 1:
                 around.append(Line("uint row = first + j;", "row"))
             surround(writer, around, self._store)
+
+    def _finish_strips(self) -> None:
+        """Add up what the simdgroups found that share columns: a thread for each result."""
+        writer, results, strips = self.writer, self.schedule.results, self.schedule.strips
+        team = "thread_position_in_threadgroup.y"
+        parts = self.vectors * results
+        places = [f"token * {results}"] * (self.vectors > 1) + ["j"] * (results > 1)
+        place = " + ".join(places) or "0"
+        with self._each("token", self.vectors), self._each("j", results):
+            for name, total in zip(self.strip_sums, self.totals, strict=True):
+                own = writer.fresh("own")
+                writer.line(f"float {own} = metal::simd_sum({total});")
+                with writer.block("if (lane == 0)"):
+                    index = f"({team} * {parts} + {place}) * {strips} + strip"
+                    writer.line(f"{name}[{index}] = {own};")
+        writer.line("threadgroup_barrier(metal::mem_flags::mem_threadgroup);")
+
+        def body(inner: Writer) -> list[Run]:
+            for dot, name in zip(self.dots, self.strip_sums, strict=True):
+                total = inner.fresh("total")
+                inner.line(f"float {total} = 0.0f;")
+                with inner.block(f"for (uint part = 0; part < {strips}; ++part)"):
+                    index = f"({team} * {parts} + {place}) * {strips} + part"
+                    inner.line(f"{total} += {name}[{index}];")
+                inner.bind(dot.total, total)
+            return self._store(inner)
+
+        around: list[Line | Block] = [Block(f"if (thread_position_in_threadgroup.x < {results})")]
+        if results > 1:
+            around.append(Line("uint j = thread_position_in_threadgroup.x;", "j"))
+            around.append(Line("uint row = first + j;", "row"))
+        with self._each("token", self.vectors):
+            surround(writer, around, body)
 
     def _store(self, inner: Writer) -> list[Run]:
         offsets = [store.offset for store in self.stores]

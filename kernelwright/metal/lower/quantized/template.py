@@ -18,14 +18,15 @@ def _build(graph: Graph, schedule: Matvec) -> Program:
 
 def _footprint(graph: Graph, schedule: Matvec) -> Footprint:
     prologue = prologue_of(graph)
-    shared = own_vector_bytes(prologue, schedule.simdgroups) if prologue else 0
+    shared = own_vector_bytes(prologue, schedule.simdgroups * schedule.strips) if prologue else 0
     return Footprint(WORKING_REGISTERS + matvec_registers(graph, schedule), shared)
 
 
 def _describe(schedule: Matvec) -> str:
     words = f"{schedule.words} words" if schedule.words > 1 else "one word"
     results = f"{schedule.results} results" if schedule.results > 1 else "One result"
-    return f"{results} a simdgroup, {words} of packed digits a lane at a time."
+    strips = f" {schedule.strips} simdgroups share its columns." if schedule.strips > 1 else ""
+    return f"{results} a simdgroup, {words} of packed digits a lane at a time.{strips}"
 
 
 MATVEC = Template(
