@@ -4,8 +4,13 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from kernelwright.scratch import ScratchFolder
+
+# A loaded machine is no failure: speed is measured in benchmarks/, never by a test.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

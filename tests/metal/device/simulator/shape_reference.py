@@ -61,7 +61,8 @@ def _narrow_floats() -> Numbers:
     w = v * b
     q = X * h.astype(np.float32) + np.float32(0.5)
     c = _bfloat(c + 1)
-    return f + c + w + q + (h * np.float16(2)).astype(np.float32)
+    found: Numbers = f + c + w + q + (h * np.float16(2)).astype(np.float32)
+    return found
 
 
 def _integer_functions() -> Numbers:
