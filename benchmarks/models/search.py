@@ -41,7 +41,7 @@ def search_parts(
         return engine.run(captured_graphs(graphs, source))
 
 
-def _distinct(traces: Sequence[Path], most_elements: int) -> list[Choice]:
+def distinct_choices(traces: Sequence[Path], most_elements: int) -> list[Choice]:
     """List what may pay in any of the traces, each task once."""
     found: dict[str, Choice] = {}
     for trace in traces:
@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--most-elements", type=float, default=1e9, help="of a task's inputs")
     options = parser.parse_args()
-    choices = _distinct(options.traces, int(options.most_elements))
+    choices = distinct_choices(options.traces, int(options.most_elements))
     spec = SearchSpec(
         name="models",
         device=options.device or default_device(),

@@ -3,16 +3,20 @@
 import gzip
 import json
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 
 from benchmarks.suite.search import capture
 from benchmarks.suite.workload import Workload
+from kernelwright.evaluator.inputs.value_domain import domains_of
+from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.cuda.translate import headers, translate
 from kernelwright.metal.kernel import BoundProgram
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.schedule import Schedule
 from kernelwright.plan import partition
 
 Packed = dict[str, object]
@@ -31,9 +35,14 @@ def pack(
         drawn: So many of each region, at random from all legal schedules.
     """
     candidates = [one for w in workloads for one in _candidates(w, dtype, info, drawn)]
+    write_pack(candidates, path)
+    return len(candidates)
+
+
+def write_pack(candidates: Sequence[Packed], path: Path) -> None:
+    """Write what `stopwatch.py` reads."""
     text = json.dumps({"headers": headers(), "candidates": candidates})
     path.write_bytes(gzip.compress(text.encode()))
-    return len(candidates)
 
 
 def _candidates(workload: Workload, dtype: Dtype, info: DeviceInfo, drawn: int) -> Iterator[Packed]:
@@ -41,13 +50,19 @@ def _candidates(workload: Workload, dtype: Dtype, info: DeviceInfo, drawn: int) 
         graph = region.extract()
         legal = schedules(graph, info)
         random = Random(f"{workload.name} {dtype} {number}")
-        for schedule in random.sample(legal, min(drawn, len(legal))):
-            bound = lower(graph, schedule).bind(graph.input_types)
-            key = {"workload": workload.name, "dtype": str(dtype), "region": number}
-            yield {**key, "schedule": str(schedule), **_launches(bound)}
+        key: Packed = {"workload": workload.name, "dtype": str(dtype), "region": number}
+        yield from packed_schedules(graph, random.sample(legal, min(drawn, len(legal))), key)
 
 
-def _launches(bound: BoundProgram) -> Packed:
+def packed_schedules(graph: Graph, chosen: Sequence[Schedule], key: Packed) -> Iterator[Packed]:
+    """Yield schedules of a task, packed, with `key` to know them by."""
+    limits = [domain.index_limit or 0 for domain in domains_of(graph)]
+    for schedule in chosen:
+        bound = lower(graph, schedule).bind(graph.input_types)
+        yield {**key, "schedule": str(schedule), **_launches(bound, limits)}
+
+
+def _launches(bound: BoundProgram, limits: Sequence[int]) -> Packed:
     """Return each launch's text and shape, and its arrays by their places in one list."""
     program = bound.program
     tensors = (*program.inputs, *program.outputs, *program.temporaries)
@@ -67,4 +82,6 @@ def _launches(bound: BoundProgram) -> Packed:
             }
         )
     arrays = [[type_.dtype.value, type_.size] for type_ in types]
+    # What says where another is read stays within it.
+    arrays = [[*a, limit] for a, limit in zip_longest(arrays, limits, fillvalue=0)]
     return {"arrays": arrays, "inputs": len(bound.inputs), "launches": launches}

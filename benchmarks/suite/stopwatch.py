@@ -101,20 +101,39 @@ def _saved(cubin: bytes) -> str:
 
 
 def _copies(candidate: Candidate, most: int = _MOST_COPIES) -> list[list[cp.ndarray]]:
-    inputs = candidate["arrays"][: candidate["inputs"]]
-    nbytes = sum(np.dtype(dtype).itemsize * size for dtype, size in inputs)
+    inputs, others = (
+        candidate["arrays"][: candidate["inputs"]],
+        candidate["arrays"][candidate["inputs"] :],
+    )
+    nbytes = sum(_itemsize(dtype) * size for dtype, size, _ in inputs)
     number = int(np.clip(_ROTATION_BYTES // max(nbytes, 1), 1, most))
     random = cp.random.default_rng(0)
-    copies = [[_array(random, *one) for one in candidate["arrays"]] for _ in range(number)]
+    copies = [
+        [
+            *(_array(random, *one) for one in inputs),
+            *(cp.zeros(_itemsize(dtype) * size, cp.uint8) for dtype, size, _ in others),
+        ]
+        for _ in range(number)
+    ]
     # The launches are on another stream, and may take what they read for an index.
     cp.cuda.Device().synchronize()
     return copies
 
 
-def _array(random: cp.random.Generator, dtype: str, size: int) -> cp.ndarray:
-    """Draw what the suite's search draws: small normal numbers, and integers of 0 and 1."""
-    if np.issubdtype(np.dtype(dtype), np.floating):
-        return (random.standard_normal(size, dtype=cp.float32) * cp.float32(0.5)).astype(dtype)
+def _itemsize(dtype: str) -> int:
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+
+
+def _array(random: cp.random.Generator, dtype: str, size: int, limit: int) -> cp.ndarray:
+    """Draw small normal numbers, integers of 0 and 1, and indices below a limit."""
+    if limit:
+        # Each once as far as that goes, as a token's experts are.
+        every = cp.asnumpy(random.random(max(size, limit))).argsort() % limit
+        return cp.asarray(every[:size].astype(dtype))
+    is_bfloat = dtype == "bfloat16"
+    if is_bfloat or np.issubdtype(np.dtype(dtype), np.floating):
+        drawn = random.standard_normal(size, dtype=cp.float32) * cp.float32(0.5)
+        return (drawn.view(cp.uint32) >> 16).astype(cp.uint16) if is_bfloat else drawn.astype(dtype)
     return random.integers(0, 2, size, dtype=cp.int32).astype(dtype)
 
 
