@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from random import Random
 
@@ -81,7 +80,9 @@ def _launches(bound: BoundProgram, limits: Sequence[int]) -> Packed:
                 "arrays": [names.index(name) for name in parameters],
             }
         )
-    arrays = [[type_.dtype.value, type_.size] for type_ in types]
     # What says where another is read stays within it.
-    arrays = [[*a, limit] for a, limit in zip_longest(arrays, limits, fillvalue=0)]
+    arrays = [
+        [type_.dtype.value, type_.size, limit]
+        for type_, limit in zip(types, (*limits, *[0] * (len(types) - len(limits))), strict=True)
+    ]
     return {"arrays": arrays, "inputs": len(bound.inputs), "launches": launches}
