@@ -18,6 +18,13 @@ from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.own_vector import behind_own_vector
 from kernelwright.metal.lower.program.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
+from kernelwright.metal.lower.quantized.digit import (
+    can_stand,
+    digit_of,
+    share_of_place,
+    standing_digit,
+    weight_of,
+)
 from kernelwright.metal.lower.quantized.space import (
     VECTORS,
     divides_threadgroups,
@@ -32,20 +39,8 @@ from kernelwright.metal.schedule import Matvec
 _LANES = 32
 _LONGEST = 88
 """Characters of a statement beyond which the digit gets a name."""
-_DIGITS = {
-    ("mxfp4", 4): "four_bit_float",
-    ("nvfp4", 4): "four_bit_float",
-    ("mxfp8", 8): "eight_bit_float",
-}
-"""What makes a number of a digit, by format, where the digit is not the number itself."""
 _WIDTH = 4
 """Elements of a vector that a lane reads in one access."""
-_PIECE = 16
-"""Bits of a word that are shifted down together; a digit is multiplied where it stands in them.
-
-What stands further up is larger by a power of two, which the vector's element is divided by: one
-`and` for each digit. As in MLX's own kernels (`qdot` of `quantized.h`, 0.32.4).
-"""
 
 
 def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel:
@@ -121,7 +116,7 @@ class Rows:
     @property
     def stays(self) -> bool:
         """Whether digits are multiplied where they stand, and scales and biases once a run."""
-        return _PIECE % self.product.bits == 0 and all(dot.bias is not None for dot in self.dots)
+        return can_stand(self.product.bits) and all(dot.bias is not None for dot in self.dots)
 
     @property
     def digits(self) -> int:
@@ -241,11 +236,11 @@ class Rows:
             if not self.stays:
                 inner.line(f"{array}{token}[i + k] = {_text(inner, value)};")
                 return runs
-            name, (bits, each) = inner.fresh("value"), self._places
+            name = inner.fresh("value")
             inner.line(f"float {name} = {_text(inner, value)};")
             inner.line(f"{self.sums[value.number]}{token} += {name};")
-            place = f"(i + k) % {each} * {bits}"
-            inner.line(f"{array}{token}[i + k] = {name} * (1.0f / float(1u << ({place})));")
+            divided = f"{name} * {share_of_place('i + k', self.product.bits)}"
+            inner.line(f"{array}{token}[i + k] = {divided};")
             return runs
 
         with self._each("token", self.vectors):
@@ -261,21 +256,16 @@ class Rows:
             for dot, (words, scale, bias), total in zip(self.dots, parts, self.totals, strict=True):
                 values = self.values[dot.value.number]
                 weight = writer.fresh("weight")
-                digit = self._digit(words, dot.bits)
-                text = f"float {weight} = {self._weight(digit, scale, bias)};"
+                digit = digit_of(words, dot.bits, is_one_word=self.schedule.words == 1)
+                text = f"float {weight} = {weight_of(digit, scale, bias, self.product)};"
                 if len(text) > _LONGEST:
                     name = writer.fresh("digit")
                     writer.line(f"uint {name} = {digit};")
-                    text = f"float {weight} = {self._weight(name, scale, bias)};"
+                    text = f"float {weight} = {weight_of(name, scale, bias, self.product)};"
                 writer.line(text)
                 token = "[token]" if self.vectors > 1 else ""
                 with self._each("token", self.vectors):
                     writer.line(f"{total} += {values}{token}[k] * {weight};")
-
-    @property
-    def _places(self) -> tuple[int, int]:
-        """Return a digit's bits, and how many digits are shifted down together."""
-        return self.product.bits, _PIECE // self.product.bits
 
     def _multiply_in_place(self, parts: Sequence[tuple[str, str, str]]) -> None:
         """Add up elements times digits, then once for all of them the scale and the bias."""
@@ -288,7 +278,9 @@ class Rows:
         with writer.block(f"for (uint k = 0; k < {self.digits}; ++k)"):
             for dot, (words, _, _), name in zip(self.dots, parts, products, strict=True):
                 digit = writer.fresh("digit")
-                writer.line(f"float {digit} = float({self._standing(words)});")
+                is_one = self.schedule.words == 1
+                standing = standing_digit(words, self.product.bits, is_one_word=is_one)
+                writer.line(f"float {digit} = float({standing});")
                 with self._each("token", self.vectors):
                     values = self.values[dot.value.number]
                     writer.line(f"{name}{token} += {values}{token}[k] * {digit};")
@@ -298,18 +290,6 @@ class Rows:
             ):
                 of_sum = f"{bias} * {self.sums[dot.value.number]}{token}"
                 writer.line(f"{total} += {scale} * {name}{token} + {of_sum};")
-
-    def _standing(self, words: str) -> str:
-        """Return a digit times a power of two, as it stands in its part of a word."""
-        bits, each = self._places
-        word = words if self.schedule.words == 1 else f"{words}[k / {2 * each}]"
-        mask = f"{(1 << bits) - 1}u << (k % {each} * {bits})"
-        return f"({word} >> (k / {each} % 2 * {_PIECE})) & ({mask})"
-
-    def _weight(self, digit: str, scale: str, bias: str) -> str:
-        """Return the weight that a digit stands for."""
-        value = f"{_DIGITS.get((self.product.mode, self.product.bits), 'float')}({digit})"
-        return f"{scale} * {value} + {bias}" if bias else f"{scale} * {value}"
 
     def _read_row(self, dot: Dot) -> tuple[str, str, str]:
         """Read a lane's packed words of one row, and their group's scale and bias, if any."""
@@ -332,14 +312,6 @@ class Rows:
                 writer.bind(term, name)
             names.append(writer.bound[term.number])
         return words, names[0], names[1]
-
-    def _digit(self, words: str, bits: int) -> str:
-        if 32 % bits:
-            return f"digit_of<{bits}>({words}, k)"
-        each, mask = 32 // bits, (1 << bits) - 1
-        if self.schedule.words == 1:
-            return f"({words} >> (k * {bits})) & {mask}u"
-        return f"({words}[k / {each}] >> ((k % {each}) * {bits})) & {mask}u"
 
     def _finish(self) -> None:
         """Add up what the lanes found, and let one of them write what becomes of it."""
