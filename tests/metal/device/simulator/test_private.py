@@ -60,6 +60,30 @@ kernel void k(const device float* x [[buffer(0)]], device float* y [[buffer(1)]]
     np.testing.assert_allclose(y, [_sums(loop, x, i) for i in range(64)], rtol=1e-6)
 
 
+def test_a_loop_over_a_rotated_index_comes_around() -> None:
+    text = """#include <metal_stdlib>
+using namespace metal;
+kernel void k(const device int* x [[buffer(0)]], device int* y [[buffer(1)]],
+              uint i [[thread_position_in_grid]], uint l [[thread_index_in_threadgroup]]) {
+  threadgroup int moved[2048];
+  int own[32];
+  for (uint k = 0; k < 32; k++) own[k] = x[i * 32 + k];
+  for (uint turn = 0; turn < 4; turn++) {
+    for (uint k = 0; k < 32; k++) moved[32 * l + k] = own[k] * 3;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = 0; k < 32; k++) own[k] = moved[32 * l + (k + turn) % 32] + own[k];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  for (uint k = 0; k < 32; k++) y[i * 32 + k] = own[k];
+}"""
+    x = np.random.default_rng(0).integers(0, 64, (64, 32)).astype(np.int32)
+    y, expected = np.zeros_like(x), x
+    for turn in range(4):
+        expected = np.roll(expected * 3, -turn, axis=1) + expected
+    simulator.compile(text).kernel("k").launch([x, y], grid=(64, 1, 1), threadgroup=(64, 1, 1))
+    np.testing.assert_array_equal(y, expected)
+
+
 @pytest.mark.parametrize("build", ["plain", "wide", "vetted", "sanitized", "counted"])
 @pytest.mark.parametrize("seed", range(3))
 def test_programs_on_private_arrays_mean_what_numpy_says(
