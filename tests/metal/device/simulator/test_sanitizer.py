@@ -113,6 +113,7 @@ _BUGS: dict[ReportKind, list[str]] = {
         "atomic_fetch_add_explicit(n, 1u, memory_order_relaxed); y[i] = ((device uint*)n)[0];",
     ],
     ReportKind.DIVERGENT_BARRIER: [
+        "if (l < 40) { " + _SYNC + "} else { " + _SYNC + "} y[i] = x[i];",
         "if (l < 40) threadgroup_barrier(mem_flags::mem_none); y[i] = x[i];",
         "y[i] = x[i]; if (l >= 40) return; threadgroup_barrier(mem_flags::mem_none);",
         (
@@ -123,6 +124,8 @@ _BUGS: dict[ReportKind, list[str]] = {
         "y[i] = x[i]; if (lane < 7) simdgroup_barrier(mem_flags::mem_none);",
     ],
     ReportKind.DIVERGENT_SIMD_OPERATION: [
+        # Two calls of one line are two places.
+        "y[i] = l & 1 ? simd_sum(x[i]) : -simd_sum(-x[i]);",
         "float v = x[i]; if (l % 2) v = simd_sum(v); y[i] = v;",
         "y[i] = x[i]; if (lane > 20) return; y[i] = simd_max(x[i]);",
         (

@@ -10,7 +10,7 @@ Report* found_in(Worker& worker, Kind kind, const Fiber& fiber) {
   Report* report = new_report(*worker.launch->reports, kind, fiber.wait_pc, 0);
   if (report == nullptr) return nullptr;
   report->pc = fiber.wait_pc - worker.launch->module_low;
-  report->line = fiber.wait_site;
+  report->line = fiber.wait_site & KW_LINES;
   report->thread = fiber.context.position_in_grid;
   report->threadgroup = worker.group_position;
   return report;

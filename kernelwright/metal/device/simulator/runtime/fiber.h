@@ -22,7 +22,7 @@ struct alignas(64) Fiber {
   Simdgroup* simdgroup;
   uint32_t stack;      // index in the worker's stacks, NO_STACK unless it has started
   uint32_t lane;
-  uint32_t wait_site;  // source line of the operation that it waits in
+  uint32_t wait_site;  // line and column of the operation that it waits in
   kw_combine wait_combine;
   uint64_t wait_pc;    // the same place, as an address
   uint64_t shape;      // of the threadgroup that `context` was made for

@@ -32,6 +32,7 @@ struct kw_thread {
 };
 
 enum { KW_SIMD_WIDTH = 32, KW_SLOT_BYTES = 64 };
+enum { KW_LINE_BITS = 20, KW_LINES = (1 << KW_LINE_BITS) - 1 };
 
 // Computes every lane's result from every lane's published bytes. Lane i's input is at
 // in + i * KW_SLOT_BYTES, its result goes to out + i * KW_SLOT_BYTES; `active` has a bit per lane
@@ -42,6 +43,7 @@ typedef void (*kw_combine)(const unsigned char* in, kw_uint active, unsigned cha
 __attribute__((const)) const struct kw_thread* kw_current(void);
 // What every word of a variable holds that its declaration has not set; see unset.cpp.
 __attribute__((const)) kw_uint kw_unset(kw_uint number);
+// Where a call stands: its line, and above KW_LINE_BITS bits the column.
 void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint out_size,
                   kw_combine combine, kw_uint site);
 void kw_barrier(kw_uint flags, kw_uint site);
