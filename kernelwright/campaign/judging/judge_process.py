@@ -97,6 +97,9 @@ class ProcessJobJudge:
         process = self._process
         if process is not None and process.is_alive:
             return process
+        if process is not None:
+            # It died between two jobs; its pipes and its folder are still ours.
+            process.end()
         with self._lock:
             starting, self._starting = self._starting, None
         return starting.result() if starting else self._start()

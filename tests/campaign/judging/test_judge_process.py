@@ -60,16 +60,37 @@ def test_a_judge_apart_judges_as_one_here_does(apart: ProcessJobJudge) -> None:
     here.close()
 
 
-def test_a_process_that_dies_costs_one_candidate(apart: ProcessJobJudge) -> None:
+def test_a_process_that_dies_costs_one_candidate(
+    apart: ProcessJobJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     apart.judge(JOB)
     (process,) = apart.processes
+    asked, ask = threading.Event(), judge_process._JudgeProcess.ask
+
+    def noted(self: judge_process._JudgeProcess, job: JudgeJob) -> JudgeAnswer | None:
+        asked.set()
+        return ask(self, job)
+
+    monkeypatch.setattr(judge_process._JudgeProcess, "ask", noted)
     os.kill(process, signal.SIGSTOP)
     with ThreadPoolExecutor(1) as threads:
         lost = threads.submit(apart.judge, JOB)
+        assert asked.wait(60)
         os.kill(process, signal.SIGKILL)
         evaluation, _ = lost.result()
     assert evaluation.status is Status.CRASHED
     assert evaluation.summary == "the process that judged it died of SIGKILL"
+    again, _ = apart.judge(JOB)
+    assert again.is_correct
+    assert apart.processes != (process,)
+
+
+def test_one_that_died_between_two_jobs_is_replaced(apart: ProcessJobJudge) -> None:
+    apart.judge(JOB)
+    (process,) = apart.processes
+    os.kill(process, signal.SIGKILL)
+    while apart._process is not None and apart._process.is_alive:
+        time.sleep(0.01)
     again, _ = apart.judge(JOB)
     assert again.is_correct
     assert apart.processes != (process,)
