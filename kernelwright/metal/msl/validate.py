@@ -61,6 +61,8 @@ def _return_type(structure: Structure, function: Function) -> Iterator[Diagnosti
 def _parameter(p: Parameter) -> Iterator[Diagnostic]:
     if p.attribute in _IMAGES:
         yield _at(p, "textures and samplers are not supported by the simulator")
+    elif (p.is_pointer or p.is_reference) and (given := _given(p)):
+        yield _at(p, f"type '{_indirect(p)}' is not valid for attribute '{given}'")
     elif p.kind == "attribute":
         yield from _input(p)
     elif not 0 <= p.index <= LAST_BUFFER:
@@ -81,6 +83,18 @@ def _parameter(p: Parameter) -> Iterator[Diagnostic]:
         yield _at(p, f"invalid address space qualification for buffer pointee type '{pointee}'")
 
 
+def _given(p: Parameter) -> str:
+    """Return the attribute for which the GPU itself gives a value: it lies in no memory."""
+    given = (a for a in p.attributes if a in VECTOR_ATTRIBUTES or a in SCALAR_ATTRIBUTES)
+    return next(given, "")
+
+
+def _indirect(p: Parameter) -> str:
+    const = "const " if p.is_const and p.space != "constant" else ""
+    pointee = f"{const}{p.space} {p.type}".strip()
+    return f"{pointee} {'*' if p.is_pointer else '&'}"
+
+
 def _input(p: Parameter) -> Iterator[Diagnostic]:
     if not p.attribute:
         if p.is_pointer or p.is_reference:
@@ -95,7 +109,7 @@ def _input(p: Parameter) -> Iterator[Diagnostic]:
         count = components(p.type)
         allowed = (1, 2, 3) if p.attribute in VECTOR_ATTRIBUTES else (1,)
         is_known = is_builtin_type(p.type) or count is not None
-        if is_known and (count not in allowed or p.is_pointer or p.is_reference):
+        if is_known and count not in allowed:
             yield _at(p, f"type {quoted(p.type)} is not valid for attribute '{p.attribute}'")
     elif p.attribute not in _RESOURCES:
         yield _at(p, f"invalid type '{p.type}' for input declaration in a kernel function")

@@ -53,6 +53,25 @@ def test_a_lambda_is_refused_before_metal_4() -> None:
         simulator.compile(LAMBDA, language="3.2")
 
 
+def test_a_float_in_threadgroup_memory_is_added_to_from_metal_4_1() -> None:
+    text = """#include <metal_stdlib>
+using namespace metal;
+kernel void k(device float* y [[buffer(0)]], uint i [[thread_position_in_threadgroup]]) {
+  threadgroup atomic_float sum;
+  if (i == 0) atomic_store_explicit(&sum, 0.5f, memory_order_relaxed);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  atomic_fetch_add_explicit(&sum, 2.0f, memory_order_relaxed);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  y[i] = atomic_load_explicit(&sum, memory_order_relaxed);
+}"""
+    with pytest.raises(CompileError, match=r"not supported in Metal 3\.2; Metal 4\.1 brought it"):
+        simulator.compile(text, language="3.2")
+    y = np.zeros(8, np.float32)
+    library = simulator.compile(text, language="4.1")
+    library.kernel("k").launch({"y": y}, grid=(8, 1, 1), threadgroup=(8, 1, 1))
+    assert set(y) == {16.5}
+
+
 def test_an_older_macos_is_refused() -> None:
     with pytest.raises(InputError, match="macOS 14 and later"):
         language_of(13)

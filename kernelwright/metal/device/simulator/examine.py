@@ -10,10 +10,15 @@ from kernelwright.metal.device.simulator.address_rules import (
     compares_arrays,
     pointer_comparisons,
 )
+from kernelwright.metal.device.simulator.recursion_rules import recursive_calls
 from kernelwright.metal.device.simulator.space_rules import mixed_spaces
 from kernelwright.metal.device.simulator.syntax_tree import Node, read_tree
 from kernelwright.metal.device.simulator.toolchain import WHOLE_FLAGS, output_of, run
-from kernelwright.metal.device.simulator.tree_rules import called_kernels, language_breaches
+from kernelwright.metal.device.simulator.tree_rules import (
+    called_kernels,
+    language_breaches,
+    shared_float_atomics,
+)
 from kernelwright.metal.device.simulator.unit import Unit
 from kernelwright.metal.diagnostic import Diagnostic
 
@@ -39,6 +44,8 @@ def examine(unit: Unit, command: Sequence[str], source: Path) -> tuple[Diagnosti
     nodes = read_tree(dump, frozenset((*unit.sources, *unit.mirror.sources)))
     found = [*language_breaches(nodes), *mixed_spaces(nodes)]
     found += called_kernels(nodes, unit.kernels)
+    found += recursive_calls(nodes)
+    found += shared_float_atomics(nodes, unit.language)
     if not unit.sees_addresses:
         found += _looks_at_addresses(nodes, command, source)
     return tuple(_diagnostics(unit, found))

@@ -9,7 +9,7 @@ from kernelwright.metal.msl.diagnose import Place
 
 _LINE = re.compile(r"^([| `-]*)(\w+) (0x[0-9a-f]+) (.*)$")
 _BASE = re.compile(r"^([| `-]*)(?:virtual )?(?:public|protected|private) ('.*)$")
-_PREFIX = re.compile(r"(?:parent 0x[0-9a-f]+ )?(?:prev 0x[0-9a-f]+ )?")
+_PREFIX = re.compile(r"(?:parent 0x[0-9a-f]+ )?(?:prev (0x[0-9a-f]+) )?")
 _OWN = re.compile(r"\bkw_(?:call|entry|row)_\w+ '")
 _QUOTED = re.compile(r"'([^']*)'(?::'([^']*)')?")
 _PLACE = re.compile(r"(?:(?P<file>[^<>\s][^<>]*?):)?(?P<line>\d+):(?P<column>\d+)$")
@@ -30,6 +30,8 @@ class Node:
     """The rest of its line: names, types, kinds of casts, operators."""
     parent: "Node | None" = None
     children: list["Node"] = field(default_factory=list)
+    previous: str = ""
+    """The address of an earlier declaration of the same thing; empty for the first."""
 
     @cached_property
     def type(self) -> str:
@@ -109,7 +111,8 @@ class _Reader:
         indent, kind, address, rest = match.groups()
         prefix = _PREFIX.match(rest)
         begin, details = self._places(rest[prefix.end() if prefix is not None else 0 :])
-        self._add(len(indent), Node(kind, address, begin, details))
+        previous = (prefix[1] or "") if prefix is not None else ""
+        self._add(len(indent), Node(kind, address, begin, details, previous=previous))
 
     def _add(self, depth: int, node: Node) -> None:
         while self._open and self._open[-1][0] >= depth:

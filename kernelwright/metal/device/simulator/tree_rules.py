@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from kernelwright.metal.device.simulator.syntax_tree import Node
+from kernelwright.metal.msl.language import LanguageVersion
 
 _FUNCTION_POINTER = re.compile(r"\((?:[\w:<>, ]*::)?[*&]+[^()]*\)\s*\(")
 _VARIABLES = frozenset(("VarDecl", "ParmVarDecl", "FieldDecl"))
@@ -38,6 +39,10 @@ _DESCRIPTORS = frozenset(("matmul2d_descriptor", "convolution2d_descriptor"))
 _RECORD = re.compile(r"\b(?:struct|class|union) (\w+)(?: definition)?$")
 _CALLS = frozenset(("CallExpr",))
 _KERNEL_CALL = re.compile(r" lvalue Function 0x[0-9a-f]+ '(\w+)' 'void \(")
+_SHARED_FLOAT = re.compile(
+    r" Function 0x[0-9a-f]+ 'atomic_\w+_explicit' .*__local atomic<float> \*"
+)
+_SHARED_FLOATS_SINCE: LanguageVersion = "4.1"
 _DOUBLES = frozenset(("double", "long double"))
 
 
@@ -109,6 +114,25 @@ def called_kernels(nodes: Sequence[Node], kernels: Collection[str]) -> Iterator[
             is_call = any(a.kind == "CallExpr" for a in node.ancestors())
             if found[1] in kernels and is_call:
                 yield node, f"kernel function '{found[1]}' cannot be called"
+
+
+def shared_float_atomics(
+    nodes: Sequence[Node], language: LanguageVersion
+) -> Iterator[tuple[Node, str]]:
+    """Yield atomic operations on floats in threadgroup memory in a version that has none.
+
+    Metal Shading Language Specification 4, 2.6: "Metal 3 supports the atomic_float for device
+    memory only"; that of 4.1 has addition and subtraction there.
+    """
+    if language >= _SHARED_FLOATS_SINCE:
+        return
+    message = (
+        f"atomic_float in threadgroup memory is not supported in Metal {language}; "
+        f"Metal {_SHARED_FLOATS_SINCE} brought it"
+    )
+    for node in nodes:
+        if node.kind == "DeclRefExpr" and _SHARED_FLOAT.search(node.details):
+            yield node, message
 
 
 def _is_vector_element(node: Node) -> bool:

@@ -13,6 +13,9 @@ TYPE = TensorType((64, 128), Dtype.FLOAT32)
 PLACE = "uint i = thread_position_in_grid.x;\n"
 VALUE = "float f(float a) { return a + 1; }\n"
 FUNCTION = "function pointers are not supported in Metal"
+SHARED_FLOAT = (
+    "atomic_float in threadgroup memory is not supported in Metal 4.0; Metal 4.1 brought it"
+)
 ORDER = "atomic operations take memory_order_relaxed only"
 CONSTANT = "a variable in constant address space must be initialized by a constant expression"
 
@@ -421,6 +424,34 @@ template <typename T> T f(T a) { return Q<T>(a, a).b; }""",
         "atomic_fetch_min_explicit((device atomic_float*)y, 1.0f, memory_order_relaxed);",
         "",
         "atomic_float is added to and subtracted from; other operations take integers",
+    ),
+    "shared float": (
+        "threadgroup atomic_float t; atomic_store_explicit(&t, x[i], memory_order_relaxed);",
+        "",
+        SHARED_FLOAT,
+    ),
+    "shared float behind a pointer": (
+        "threadgroup atomic_float t[4]; add(t);",
+        """template <typename P> void add(P p) {
+  atomic_fetch_add_explicit(p, 1.0f, memory_order_relaxed);
+}""",
+        SHARED_FLOAT,
+    ),
+    "shared float by a cast": (
+        """threadgroup float t[4];
+atomic_fetch_sub_explicit((threadgroup atomic<float>*)t, 1.0f, memory_order_relaxed);""",
+        "",
+        SHARED_FLOAT,
+    ),
+    "matrix of other elements than its memory's": (
+        "simdgroup_float8x8 m; simdgroup_load(m, (const device half*)x, 8);",
+        "",
+        "no matching function for call to 'simdgroup_load'",
+    ),
+    "matrix into memory of other elements": (
+        "threadgroup float t[64]; simdgroup_half8x8 m(1); simdgroup_store(m, t, 8);",
+        "",
+        "no matching function for call to 'simdgroup_store'",
     ),
     "bits of floats": (
         "atomic_fetch_or_explicit((device atomic_float*)y, 1.0f, memory_order_relaxed);",

@@ -210,7 +210,10 @@ def test_matrices_of_a_simdgroup_multiply(
     simdgroup_multiply(sum, p, simdgroup_{metal}8x8(2));
     simdgroup_store(sum, y + 128, 8);
     auto product = p * simdgroup_{metal}8x8(2);
-    simdgroup_store(product, y + 256, 8);
+    threadgroup {metal} products[64];
+    simdgroup_store(product, products, 8);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    y[256 + t] = float(products[t]); y[288 + t] = float(products[t + 32]);
     simdgroup_load(p, a);
     y[192 + 2 * lane] = float(p.thread_elements()[0]);
     y[193 + 2 * lane] = float(p.thread_elements()[1]);

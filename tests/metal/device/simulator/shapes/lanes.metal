@@ -103,7 +103,7 @@ kernel void more_atomics(const device float* x [[buffer(0)]], device float* y [[
     uint sg [[simdgroup_index_in_threadgroup]]) {
   using namespace of_more_atomics;
   threadgroup Node nodes[4];
-  threadgroup atomic_float f;
+  threadgroup atomic_uint f;
   threadgroup atomic<int> t;
   threadgroup atomic_bool flag;
   threadgroup atomic_uint grid[2][2];
@@ -113,13 +113,13 @@ kernel void more_atomics(const device float* x [[buffer(0)]], device float* y [[
     atomic_store_explicit(&grid[i / 2][i % 2], 0u, memory_order_relaxed);
   }
   if (i == 0) {
-    atomic_store_explicit(&f, 0.0f, memory_order_relaxed);
+    atomic_store_explicit(&f, 0u, memory_order_relaxed);
     atomic_store_explicit(&t, 0, memory_order_relaxed);
     atomic_store_explicit(&flag, false, memory_order_relaxed);
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   atomic_fetch_add_explicit(&nodes[i & 3].n, 2u, memory_order_relaxed);
-  atomic_fetch_add_explicit(&f, x[i], memory_order_relaxed);
+  atomic_fetch_add_explicit(&f, uint(x[i]), memory_order_relaxed);
   atomic_fetch_sub_explicit(&t, int(i), memory_order_relaxed);
   if (i == 9) atomic_store_explicit(&flag, true, memory_order_relaxed);
   atomic_fetch_xor_explicit(&grid[i & 1][1], 1u << lane, memory_order_relaxed);

@@ -36,7 +36,7 @@ concept kw_numbers = kw_floats<V> || kw_integers<V>;
   }
 #define KW_LANES_2(kind, name) \
   template <typename A, typename B, typename V = kw_joint<A, B>> \
-    requires kind<V> \
+    requires(kind<V> && kw_alike<A, B>) \
   KW_INLINE constexpr auto name(A a, B b) { \
     V x(a), y(b); \
     kw_vector_of<V, decltype(name(x.kw_at(0), y.kw_at(0)))> result = {}; \
@@ -45,7 +45,7 @@ concept kw_numbers = kw_floats<V> || kw_integers<V>;
   }
 #define KW_LANES_3(kind, name) \
   template <typename A, typename B, typename C, typename V = kw_joint<A, B, C>> \
-    requires kind<V> \
+    requires(kind<V> && kw_alike<A, B, C>) \
   KW_INLINE constexpr auto name(A a, B b, C c) { \
     V x(a), y(b), z(c); \
     kw_vector_of<V, decltype(name(x.kw_at(0), y.kw_at(0), z.kw_at(0)))> result = {}; \
