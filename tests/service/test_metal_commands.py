@@ -77,13 +77,15 @@ def test_sanitize_shows_the_line_and_fails(file: str) -> None:
 
 
 def test_a_clean_kernel_is_said_to_be_clean(file: str) -> None:
-    result = typed("sanitize", file, "-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1")
+    result = typed(
+        "sanitize", file, "-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1", "--constant", "bias=0"
+    )
     assert result.exit_code == 0
     assert "found nothing" in result.output
 
 
 def test_profile_counts_and_predicts(file: str) -> None:
-    sizes = ("-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1")
+    sizes = ("-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1", "--constant", "bias=0")
     found = json.loads(typed("profile", file, *sizes, "--chip", "m2-pro", "--json").output)
     assert found["counters"]["threads"] == 64
     assert [p["label"] for p in found["predictions"]] == ["prediction"]
@@ -91,7 +93,19 @@ def test_profile_counts_and_predicts(file: str) -> None:
 
 
 def test_profile_shows_the_dominating_bound_on_a_named_chip(file: str) -> None:
-    sizes = ("-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1", "--chip", "m4-max")
+    sizes = (
+        "-k",
+        "saxpy",
+        "-g",
+        "64",
+        *BUFFERS,
+        "-b",
+        "a=1",
+        "--constant",
+        "bias=0",
+        "--chip",
+        "m4-max",
+    )
     (found,) = json.loads(typed("profile", file, *sizes, "--json").output)["predictions"]
     # Any launch takes about as long, of which its threads' latency is all that could be shorter.
     assert (found["chip"], found["bound"]) == ("m4-max", "launch")

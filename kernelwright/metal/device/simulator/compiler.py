@@ -178,7 +178,8 @@ def compile_unit(
         CompileError: clang refuses the text.
         DeviceError: the compiler failed.
     """
-    text = unit.text(constants or {}, rows=variant in ("plain", "metered"))
+    rows = variant in ("plain", "metered")
+    text = unit.text(constants or {}, rows=rows, padding=variant == "sanitize")
     header = precompiled_header(prelude_text(unit.prelude), variant, unit.math_mode)
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS, _CHECKED)
     if variant in ("wide", "vet"):

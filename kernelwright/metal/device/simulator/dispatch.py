@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
+from operator import index
 
 from kernelwright.metal.device.base import Counters, RunOptions
 from kernelwright.metal.device.simulator import native
@@ -274,7 +275,13 @@ def _raw_buffers(buffers: Sequence[Buffer]) -> "ctypes.Array[native.RawBuffer]":
     return _buffers_of(max(len(buffers), 1))(
         *(
             native.RawBuffer(
-                b.data.ctypes.data, b.data.nbytes, b.data.itemsize, b.writable, b.initialised
+                b.data.ctypes.data,
+                b.data.nbytes,
+                b.data.itemsize,
+                b.writable,
+                b.initialised,
+                0 if b.taken is None else b.taken.size,
+                None if b.taken is None else b.taken.ctypes.data,
             )
             for b in buffers
         )
@@ -286,6 +293,24 @@ def _raw_arguments(
 ) -> "ctypes.Array[native.RawArgument]":
     return _arguments_of(max(len(arguments), 1))(
         *(native.RawArgument(a.size, a.itemsize) for a in arguments)
+    )
+
+
+def three_sizes(kernel: str, argument: str, value: Sequence[int]) -> tuple[int, int, int]:
+    """Return a size along x, y and z.
+
+    Raises:
+        LaunchError: it is none.
+    """
+    try:
+        x, y, z = map(index, value)
+        if all(1 <= size < 1 << 32 for size in (x, y, z)):
+            return x, y, z
+    except (TypeError, ValueError):
+        pass
+    raise LaunchError(
+        f"{kernel}: {argument} is expected to be three integers of 1 to 2^32 - 1, found {value!r}; "
+        f"pass (x, y, z), with 1 along an axis that is not used."
     )
 
 

@@ -2,21 +2,27 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
 
-import ml_dtypes
-import numpy as np
-
 from kernelwright.metal.device.base import FastError, RunOptions
-from kernelwright.metal.device.executable import Array
+from kernelwright.metal.device.simulator.binding import Binding, Key
+from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.compiler import (
     MOST_WIDE_ENTRIES,
     Image,
     compile_unit,
 )
+from kernelwright.metal.device.simulator.dispatch import three_sizes
+from kernelwright.metal.device.simulator.element import SCALARS, Argument
+from kernelwright.metal.device.simulator.function_constant import (
+    Constants,
+    refuse_unset,
+    values_by_index,
+)
+from kernelwright.metal.device.simulator.padding import taken_bytes
 from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome, ThreadgroupArgument
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
@@ -30,32 +36,7 @@ from kernelwright.metal.device.simulator.unit import (
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, LaunchError
 from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion
-from kernelwright.metal.msl.signature import Entry, Parameter
-
-Argument = Array | np.generic | bytes | bool | int | float
-"""What a kernel's buffer may be: an array, a scalar, or the bytes of a struct."""
-Key = int | str
-"""A buffer's index, or the parameter's name."""
-Constants = Mapping[Key, bool | int | float]
-
-_SCALARS: Mapping[str, np.dtype[np.generic]] = {
-    name: np.dtype(type_)
-    for type_, names in {
-        np.bool_: ("bool",),
-        np.uint8: ("uchar", "uint8_t", "unsigned char"),
-        np.int8: ("char", "int8_t", "signed char"),
-        np.uint16: ("ushort", "uint16_t", "unsigned short"),
-        np.int16: ("short", "int16_t"),
-        np.uint32: ("uint", "uint32_t", "unsigned int", "unsigned"),
-        np.int32: ("int", "int32_t"),
-        np.uint64: ("ulong", "uint64_t", "size_t", "unsigned long"),
-        np.int64: ("long", "int64_t", "ptrdiff_t"),
-        np.float16: ("half", "float16_t"),
-        np.float32: ("float", "float32_t"),
-        ml_dtypes.bfloat16: ("bfloat", "bfloat16_t"),
-    }.items()
-    for name in names
-}
+from kernelwright.metal.msl.signature import Entry
 
 
 @dataclass(repr=False)
@@ -102,25 +83,13 @@ class Library:
         """Return a kernel, specialised by function constants (by name or index).
 
         Raises:
-            LaunchError: the text has no such kernel or function constant.
+            LaunchError: the text has no such kernel or function constant, or its type does not
+                hold the value.
         """
         if name not in self.kernels:
             known = ", ".join(self.kernels) or "none"
             raise LaunchError(f"there is no kernel {name!r}; the kernels are: {known}.")
-        return SimulatedKernel(self, name, self._by_index(constants or {}))
-
-    def _by_index(self, constants: Constants) -> dict[int, int | float]:
-        indices = {c.name: c.index for c in self.unit.constants}
-        found: dict[int, int | float] = {}
-        for key, value in constants.items():
-            index = indices.get(key, -1) if isinstance(key, str) else key
-            if index not in indices.values():
-                known = ", ".join(f"{n} ({i})" for n, i in indices.items()) or "none"
-                raise LaunchError(
-                    f"there is no function constant {key!r}; the constants are: {known}."
-                )
-            found[index] = int(value) if isinstance(value, bool) else value
-        return found
+        return SimulatedKernel(self, name, values_by_index(self.unit.constants, constants or {}))
 
 
 @dataclass(frozen=True)
@@ -193,13 +162,16 @@ class SimulatedKernel:
         """
         if sanitize and count:
             raise LaunchError("a launch either sanitizes or counts; launch twice.")
+        grid = three_sizes(self.name, "grid", grid)
+        threadgroup = three_sizes(self.name, "threadgroup", threadgroup)
         variant: Variant = "sanitize" if sanitize else "count" if count else "plain"
         image = self.library.image(variant, self.constants)
         entry = self._entry(image)
+        refuse_unset(self.library.unit, entry, self.constants)
         options = _options(order_seed, sanitize, count, timeout_s)
         outcome = launch(
             self._code(entry, image, options, prod(grid)),
-            _Binding(entry, self._disabled(entry, buffers), fresh).bind(buffers),
+            self._bound(entry, image, buffers, fresh),
             kernel=self.name,
             grid=grid,
             threadgroup=threadgroup,
@@ -213,6 +185,29 @@ class SimulatedKernel:
         )
         self.library.waits[variant, self.name] += outcome.waits
         return outcome
+
+    def _bound(
+        self,
+        entry: Entry,
+        image: Image,
+        buffers: Mapping[Key, Argument] | Sequence[Argument],
+        fresh: Collection[Key],
+    ) -> list[Buffer]:
+        """Return the buffers, which the sanitizer knows the padding and the places of."""
+        bound = Binding(entry, self._disabled(entry, buffers), fresh).bind(buffers)
+        if image.variant != "sanitize":
+            return bound
+        load_runtime()
+        code, unit = image.code(entry), self.library.unit
+        is_own = entry.kernel in unit.rewritten.kernels
+        return [
+            replace(
+                buffer,
+                taken=taken_bytes(code, entry, p),
+                place=unit.place(p.line, p.column) if is_own else None,
+            )
+            for buffer, p in zip(bound, entry.buffers, strict=True)
+        ]
 
     def _uncounted(self, entry: Entry, options: RunOptions, threads: int) -> Code:
         """Return what runs the threadgroups that a counting launch does not count."""
@@ -265,81 +260,6 @@ def _options(order_seed: int, sanitize: bool, count: bool, timeout_s: float) -> 
     return RunOptions(order_seed=order_seed, sanitize=sanitize, count=count, timeout_s=timeout_s)
 
 
-@dataclass(frozen=True)
-class _Binding:
-    """Matches what a caller passes to a kernel's parameters."""
-
-    entry: Entry
-    disabled: frozenset[str]
-    fresh: Collection[Key]
-
-    def bind(self, buffers: Mapping[Key, Argument] | Sequence[Argument]) -> list[Buffer]:
-        """Return the runtime's buffers, by slot."""
-        parameters = [p for p in self.entry.buffers if p.name not in self.disabled]
-        given = self._by_name(buffers, parameters)
-        return [
-            self._buffer(p, given[p.name])
-            if p.name not in self.disabled
-            else Buffer(p.name, np.zeros(16, np.uint8))
-            for p in self.entry.buffers
-        ]
-
-    def _by_name(
-        self, buffers: Mapping[Key, Argument] | Sequence[Argument], parameters: list[Parameter]
-    ) -> dict[str, Argument]:
-        if not isinstance(buffers, Mapping):
-            if len(buffers) != len(parameters):
-                raise LaunchError(
-                    f"{self.entry.name} takes {len(parameters)} buffers ({_listed(parameters)}), "
-                    f"found {len(buffers)}."
-                )
-            return {p.name: b for p, b in zip(parameters, buffers, strict=True)}
-        names = {p.index: p.name for p in self.entry.buffers}
-        known = {p.name for p in self.entry.buffers}
-        given: dict[str, Argument] = {}
-        for key, value in buffers.items():
-            name = names.get(key, "") if isinstance(key, int) else key
-            if name not in known:
-                raise LaunchError(
-                    f"{self.entry.name} has no buffer {key!r}; its buffers are: "
-                    f"{_listed(parameters)}."
-                )
-            given[name] = value
-        if missing := [p.name for p in parameters if p.name not in given]:
-            raise LaunchError(f"{self.entry.name} also needs the buffers {', '.join(missing)}.")
-        return given
-
-    def _buffer(self, parameter: Parameter, value: Argument) -> Buffer:
-        is_fresh = parameter.name in self.fresh or parameter.index in self.fresh
-        array = value if isinstance(value, np.ndarray) else _scalar(parameter, value)
-        if not array.flags.c_contiguous:
-            raise LaunchError(
-                f"the array of {parameter.name} is not contiguous; pass np.ascontiguousarray(…)."
-            )
-        writable = not parameter.is_const
-        if writable and isinstance(value, np.ndarray) and not value.flags.writeable:
-            raise LaunchError(f"the kernel writes {parameter.name}, whose array is read-only.")
-        return Buffer(parameter.name, array, writable=writable, initialised=not is_fresh)
-
-
-def _listed(parameters: Sequence[Parameter]) -> str:
-    return ", ".join(f"{p.name} ({p.index})" for p in parameters)
-
-
-def _scalar(parameter: Parameter, value: Argument) -> Array:
-    if isinstance(value, bytes):
-        return np.frombuffer(bytearray(value), np.uint8)
-    if isinstance(value, np.generic):
-        return np.array([value])
-    dtype = _SCALARS.get(parameter.type)
-    if dtype is None:
-        raise LaunchError(
-            f"{parameter.name} is of type {parameter.type}; pass a NumPy scalar, an array or the "
-            f"bytes of it, found {value!r}."
-        )
-    return np.array([value]).astype(dtype)
-
-
 def _threadgroups(entry: Entry, sizes: Mapping[Key, int]) -> list[ThreadgroupArgument]:
     arguments = []
     for p in entry.threadgroups:
@@ -349,7 +269,7 @@ def _threadgroups(entry: Entry, sizes: Mapping[Key, int]) -> list[ThreadgroupArg
                 f"{entry.name} needs the size in bytes of its threadgroup argument {p.name} "
                 f"({p.index}); pass threadgroup_bytes."
             )
-        itemsize = _SCALARS[p.type].itemsize if p.type in _SCALARS else 4
+        itemsize = SCALARS[p.type].itemsize if p.type in SCALARS else 4
         arguments.append(ThreadgroupArgument(p.name, size, itemsize))
     return arguments
 
@@ -397,4 +317,4 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
     return library
 
 
-__all__ = ["Argument", "CompileError", "Library", "SimulatedKernel", "compile"]
+__all__ = ["Argument", "CompileError", "Key", "Library", "SimulatedKernel", "compile"]

@@ -31,6 +31,8 @@ class RawBuffer(ctypes.Structure):
         ("itemsize", ctypes.c_uint32),
         ("writable", ctypes.c_uint32),
         ("initialised", ctypes.c_uint32),
+        ("element", ctypes.c_uint32),
+        ("taken", ctypes.c_void_p),
     )
 
 

@@ -4,9 +4,13 @@ import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.device.executable import Array
 from kernelwright.metal.diagnostic import SanitizerReport
+from kernelwright.metal.msl.diagnose import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,21 @@ class Buffer:
     data: Array
     writable: bool = False
     initialised: bool = True
+    taken: NDArray[np.uint8] | None = None
+    """Of the bytes of an element of the text's type, 1 where a member takes each; None where all
+    are taken."""
+    place: Place | None = None
+    """Where the text declares it."""
+
+    @property
+    def members(self) -> bytes:
+        """The bytes that members take, and zeros for padding."""
+        if self.taken is None:
+            return self.data.tobytes()
+        found = np.frombuffer(self.data.tobytes(), np.uint8).copy()
+        whole = found.size - found.size % self.taken.size
+        found[:whole].reshape(-1, self.taken.size)[...] *= self.taken
+        return found.tobytes()
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ def _report(raw: RawReport, names: Names) -> SanitizerReport:
     if raw.file:
         place = Place(Path(raw.file.decode()).name, raw.line, raw.column)
     elif kind is ReportKind.UNWRITTEN_OUTPUT:
-        place = Place("source", 0, 0)
+        place = names.buffers[raw.variable].place or Place("source", 0, 0)
     else:
         place = names.place(raw.pc, raw.line)
     other = names.place(raw.other_pc) if raw.other_pc else Place("", 0, 0)

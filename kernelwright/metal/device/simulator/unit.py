@@ -1,6 +1,7 @@
 """A Metal text made ready for clang: rewritten, with the way back to its own lines."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, FastError
+from kernelwright.metal.device.simulator.element import SCALARS
 from kernelwright.metal.device.simulator.expand import expand, included_lines
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.record import OwnVariable, ThreadgroupVariable
@@ -31,6 +33,7 @@ _METAL_INCLUDE = re.compile(
 _LINE_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:line[ \t]+\w|\d).*$", re.MULTILINE)
 _BYTE_ORDER_MARK = "\ufeff"
 _ROW_MACROS = {True: "KW_EXPORT_ROW", False: "KW_NO_ROW"}
+_PADDING_MACROS = {True: "KW_EXPORT_PADDING", False: "KW_NO_ROW"}
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
 _WAITS = re.compile(
     r"\b(?:simd_\w+|simdgroup_\w+|quad_\w+|threadgroup_barrier|threadgroup|matmul2d\w*|"
@@ -121,19 +124,36 @@ class Unit:
         section = self.sections[index]
         return Place(section.file, line - self.starts[index] + section.first_line, column)
 
-    def text(self, constants: Mapping[int, int | float], *, rows: bool) -> str:
+    @property
+    def may_have_padding(self) -> bool:
+        """Say whether a buffer's elements may have bytes that no member takes.
+
+        A kernel that shares its name with another function cannot be asked.
+        """
+        texts = (self.rewritten, *(f.rewritten for f in self.mirror.files))
+        names = Counter(f.name for text in texts for f in text.structure.functions)
+        buffers = (p for ps in self.kernels.values() for p in ps if p.kind == "buffer")
+        return any(p.type not in SCALARS for p in buffers) and all(
+            names[name] <= 1 for name in self.kernels
+        )
+
+    def text(
+        self, constants: Mapping[int, int | float], *, rows: bool, padding: bool = False
+    ) -> str:
         """Return what clang compiles.
 
         Args:
             constants: Values of function constants, by index.
             rows: Whether kernels that never wait also get an entry that runs a row of threads;
                 those that are templates get it only where nothing in the text waits.
+            padding: Whether kernels tell which bytes of their buffers' elements are padding.
         """
         lines = self.rewritten.edited.text.split("\n")
         instance_rows = rows and not self.may_wait
         parts = [
             f"#define KW_ROW_ENTRY {_ROW_MACROS[rows]}\n",
             f"#define KW_ROW_INSTANCE {_ROW_MACROS[instance_rows]}\n",
+            f"#define KW_PADDING_ENTRY {_PADDING_MACROS[padding and self.may_have_padding]}\n",
         ]
         if self.language != DEFAULT:
             number = version_number(self.language)

@@ -18,10 +18,11 @@ _TYPES = {
 
 
 def _array(parameter: Parameter) -> Array:
-    """Return zeros for a parameter, of its type where that is a number's, else of 16 bytes."""
-    dtype = _TYPES.get(parameter.type, np.float32)
-    size = 1 if parameter.is_reference and parameter.type in _TYPES else 4 * _ELEMENTS
-    return np.zeros(size, dtype)
+    """Return zeros for a parameter, of its type where that is a number's, else bytes."""
+    dtype = _TYPES.get(parameter.type)
+    if dtype is None:
+        return np.zeros(16 * _ELEMENTS, np.uint8)
+    return np.zeros(1 if parameter.is_reference else 4 * _ELEMENTS, dtype)
 
 
 @pytest.mark.parametrize("path", _TEXTS, ids=lambda p: p.stem)
@@ -29,7 +30,10 @@ def test_a_foreign_text_runs_clean(path: Path) -> None:
     library = simulator.compile(path.read_text())
     assert library.kernels
     for name in library.kernels:
-        kernel = library.kernel(name)
+        numbers: dict[int | str, bool | int | float] = {
+            c.index: 0 for c in library.unit.constants if c.type in (*_TYPES, "bool")
+        }
+        kernel = library.kernel(name, numbers)
         entry = kernel.entry()
         outcome = kernel.launch(
             {p.name: _array(p) for p in entry.buffers},

@@ -71,14 +71,18 @@ def test_a_conditional_load_is_not_put_below_the_store_that_follows() -> None:
 
 def test_arrays_are_written_in_place(library: Library) -> None:
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
-    library.kernel("scale").launch([x, y, 2.0], grid=(100, 1, 1), threadgroup=(32, 1, 1))
+    library.kernel("scale", {"negate": False}).launch(
+        [x, y, 2.0], grid=(100, 1, 1), threadgroup=(32, 1, 1)
+    )
     np.testing.assert_array_equal(y, 2 * x)
 
 
 def test_buffers_may_be_given_by_index_and_by_name(library: Library) -> None:
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
     buffers: dict[int | str, Argument] = {0: x, "y": y, 1: np.float32(3)}
-    library.kernel("scale").launch(buffers, grid=(4, 1, 1), threadgroup=(4, 1, 1))
+    library.kernel("scale", {"negate": False}).launch(
+        buffers, grid=(4, 1, 1), threadgroup=(4, 1, 1)
+    )
     assert y.tolist() == [3] * 4
 
 
@@ -99,7 +103,7 @@ def test_threadgroup_memory_has_the_size_that_is_asked_for(library: Library) -> 
 def test_function_constants_specialise_a_kernel(library: Library) -> None:
     x, y = np.ones(2, np.float32), np.zeros(2, np.float32)
     plain, negated, shifted = (
-        library.kernel("scale"),
+        library.kernel("scale", {"negate": False}),
         library.kernel("scale", {"negate": True}),
         library.kernel("scale", {3: 1, "offset": 0.5}),
     )
@@ -110,7 +114,7 @@ def test_function_constants_specialise_a_kernel(library: Library) -> None:
 
 def test_a_function_constant_switches_a_buffer_off(library: Library) -> None:
     y = np.zeros(1, np.int32)
-    library.kernel("optional").launch([y], grid=(1, 1, 1), threadgroup=(1, 1, 1))
+    library.kernel("optional", {"negate": False}).launch([y], grid=(1, 1, 1), threadgroup=(1, 1, 1))
     assert y[0] == 7
     with_b = library.kernel("optional", {"negate": True})
     with_b.launch([y, 9], grid=(1, 1, 1), threadgroup=(1, 1, 1))
@@ -148,7 +152,7 @@ def test_numbers_take_the_type_of_their_parameter(library: Library) -> None:
 
 def test_sanitizing_and_counting_builds_compute_the_same(library: Library) -> None:
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    kernel = library.kernel("scale")
+    kernel = library.kernel("scale", {"negate": False})
     sanitized = kernel.launch(
         [x, y, 2.0], grid=(64, 1, 1), threadgroup=(32, 1, 1), fresh=["y"], sanitize=True
     )
@@ -175,7 +179,7 @@ def test_buffers_that_do_not_fit_are_one_sentence(
     library: Library, buffers: dict[int | str, object] | list[object], message: str
 ) -> None:
     with pytest.raises(metal.LaunchError, match=message):
-        library.kernel("scale").launch(
+        library.kernel("scale", {"negate": False}).launch(
             buffers,  # type: ignore[arg-type]
             grid=(4, 1, 1),
             threadgroup=(4, 1, 1),
@@ -186,7 +190,9 @@ def test_a_read_only_array_cannot_be_written(library: Library) -> None:
     y = np.zeros(2, np.float32)
     y.flags.writeable = False
     with pytest.raises(metal.LaunchError, match="writes y, whose array is read-only"):
-        library.kernel("scale").launch([y, y, 1.0], grid=(2, 1, 1), threadgroup=(2, 1, 1))
+        library.kernel("scale", {"negate": False}).launch(
+            [y, y, 1.0], grid=(2, 1, 1), threadgroup=(2, 1, 1)
+        )
 
 
 def test_a_struct_needs_bytes(library: Library) -> None:

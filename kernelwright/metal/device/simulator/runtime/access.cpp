@@ -245,13 +245,26 @@ void settle(Worker& worker) {
   if (memcmp((void*)race.address, race.before, race.size) != 0) report_race(worker, race, true);
 }
 
+namespace {
+
+// Whether no member of the text's type takes any byte of a grain.
+bool is_padding(const Slot& slot, uint64_t grain) {
+  if (slot.element == 0) return false;
+  const uint64_t first = grain << slot.grain_shift;
+  for (uint64_t byte = first; byte < first + (1ull << slot.grain_shift); byte++)
+    if (slot.taken[byte % slot.element]) return false;
+  return true;
+}
+
+}  // namespace
+
 void report_unwritten(Launch& launch) {
   for (uint32_t i = 0; i < launch.arena->count; i++) {
     const Slot& slot = launch.arena->slots[i];
     if (!slot.writable || slot.initialised) continue;
     uint64_t missing = 0, first = 0;
     for (uint64_t grain = 0; grain < slot.shadow->count; grain++) {
-      if (slot.shadow->writes[grain] != 0) continue;
+      if (slot.shadow->writes[grain] != 0 || is_padding(slot, grain)) continue;
       if (missing++ == 0) first = grain;
     }
     Report* report =

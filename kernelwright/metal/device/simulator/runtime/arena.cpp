@@ -72,6 +72,8 @@ bool open_arena(Arena& arena, const Request& request) {
     slot.grain_shift = grain_shift_of(buffer.itemsize);
     slot.writable = buffer.writable;
     slot.initialised = buffer.initialised;
+    slot.element = buffer.element;
+    slot.taken = buffer.taken;
     if (!commit(slot.start, bytes)) return false;
     prefer_huge_pages(slot.start, bytes);
     memcpy(slot.start, buffer.data, buffer.size);

@@ -17,6 +17,8 @@ struct Slot {
   uint32_t grain_shift;  // log2 of the bytes that the shadow tracks as one
   bool writable;
   bool initialised;
+  uint32_t element;  // as in Buffer
+  const unsigned char* taken;
   Shadow* shadow;  // of a writable buffer, else null
 };
 

@@ -23,6 +23,8 @@ struct Buffer {
   uint32_t itemsize;
   uint32_t writable;
   uint32_t initialised;  // 0 for a fresh output
+  uint32_t element;      // bytes of what the text's pointer points to; 0 where it has no padding
+  const unsigned char* taken;  // of an element's bytes, whether a member takes each
 };
 
 struct Argument {

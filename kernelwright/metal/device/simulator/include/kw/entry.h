@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kw/abi.h"
+#include "kw/padding.h"
 
 // Unpacking the arguments is the simulator's work, which the sanitizer need not see.
 #ifdef KW_SANITIZE
@@ -90,18 +91,33 @@ inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step
     } \
   }
 #define KW_NO_ROW(...)
+// Another one tells which bytes of its buffers' elements are no padding; see padding.h.
+#define KW_EXPORT_PADDING(name, label, ...) \
+  extern "C" [[clang::sycl_external]] KW_UNWATCHED kw_ulong name( \
+      kw_uint kw_place, unsigned char* kw_bytes, kw_ulong kw_room) KW_LABEL(label); \
+  extern "C" [[clang::sycl_external]] KW_UNWATCHED kw_ulong name( \
+      kw_uint kw_place, unsigned char* kw_bytes, kw_ulong kw_room) { \
+    return kw_take_pointees(&__VA_ARGS__, kw_place, kw_bytes, kw_room); \
+  }
 // Every text defines KW_ROW_ENTRY and, for instances of templates, KW_ROW_INSTANCE: as
-// KW_EXPORT_ROW where a loop over threads is of use, else as KW_NO_ROW.
+// KW_EXPORT_ROW where a loop over threads is of use, else as KW_NO_ROW; and KW_PADDING_ENTRY, as
+// KW_EXPORT_PADDING where some buffer's elements may have padding.
 #define KW_ENTRY_(row, n, label, ...) \
   KW_EXPORT(KW_JOIN(kw_entry_, n), "kw_entry:" label, __VA_ARGS__) \
   row(KW_JOIN(kw_row_, n), "kw_row:" label, __VA_ARGS__)
+#define KW_PADDING_(n, label, ...) \
+  KW_PADDING_ENTRY(KW_JOIN(kw_padding_, n), "kw_padding:" label, __VA_ARGS__)
 
 // A kernel under its host name, and a template's instantiation under one.
 #define KW_ENTRY(kernel, host) \
-  KW_ENTRY_(KW_ROW_ENTRY, __COUNTER__, #kernel ":" host, kw_call_##kernel)
+  KW_ENTRY_(KW_ROW_ENTRY, __COUNTER__, #kernel ":" host, kw_call_##kernel) \
+  KW_PADDING_(__COUNTER__, #kernel ":" host, kernel)
 #define KW_WAITING_ENTRY(kernel, host) \
-  KW_ENTRY_(KW_NO_ROW, __COUNTER__, #kernel ":" host, kw_call_##kernel)
+  KW_ENTRY_(KW_NO_ROW, __COUNTER__, #kernel ":" host, kw_call_##kernel) \
+  KW_PADDING_(__COUNTER__, #kernel ":" host, kernel)
 #define KW_INSTANTIATE(host, kernel, ...) \
-  KW_ENTRY_(KW_ROW_INSTANCE, __COUNTER__, #kernel ":" host, kw_call_##kernel<__VA_ARGS__>)
+  KW_ENTRY_(KW_ROW_INSTANCE, __COUNTER__, #kernel ":" host, kw_call_##kernel<__VA_ARGS__>) \
+  KW_PADDING_(__COUNTER__, #kernel ":" host, kernel<__VA_ARGS__>)
 #define KW_INSTANTIATE_IN(scope, host, kernel, ...) \
-  KW_ENTRY_(KW_ROW_INSTANCE, __COUNTER__, #kernel ":" host, scope kw_call_##kernel<__VA_ARGS__>)
+  KW_ENTRY_(KW_ROW_INSTANCE, __COUNTER__, #kernel ":" host, scope kw_call_##kernel<__VA_ARGS__>) \
+  KW_PADDING_(__COUNTER__, #kernel ":" host, scope kernel<__VA_ARGS__>)
