@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from kernelwright.metal.device.executable import Array
+from kernelwright.metal.device.simulator.function_constant import Constants
 from kernelwright.metal.device.simulator.library import (
     Argument,
-    Constants,
     Key,
     Library,
     SimulatedKernel,

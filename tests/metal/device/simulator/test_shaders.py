@@ -11,7 +11,8 @@ import pytest
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator import compiler
-from kernelwright.metal.device.simulator.library import Argument, Constants, Key
+from kernelwright.metal.device.simulator.function_constant import Constants
+from kernelwright.metal.device.simulator.library import Argument, Key
 
 _FOLDER = Path(__file__).parent / "shaders"
 _RNG = np.random.default_rng(0)
