@@ -105,7 +105,7 @@ def test_structs_that_functions_take_and_return_are_seen(members: str) -> None:
     assert _bytes(_launch(library, "copy", _THREADS * size, count=True)) == (_THREADS * size,) * 2
 
 
-def test_nobody_is_told_of_reading_the_padding_behind_three_elements() -> None:
+def test_nobody_is_told_of_the_padding_behind_three_elements() -> None:
     text = """
         kernel void k(device float3* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
           y[i] = float3(i);
@@ -117,8 +117,7 @@ def test_nobody_is_told_of_reading_the_padding_behind_three_elements() -> None:
     y, shape = np.zeros((_THREADS, 4), np.float32), (_THREADS, 1, 1)
     kernel = simulator.compile(text).kernel("k")
     outcome = kernel.launch([y], grid=shape, threadgroup=shape, fresh=["y"], sanitize=True)
-    assert {r.kind for r in outcome.reports} == {ReportKind.UNWRITTEN_OUTPUT}
-    assert outcome.reports[0].offset == 12
+    assert not outcome.reports
 
 
 _WRAPPED = """
