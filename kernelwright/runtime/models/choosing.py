@@ -32,6 +32,8 @@ _BYTES_PER_US = 4.3e6
 """Of one H200, measured by a copy; other chips have less, and the same order of parts."""
 _LEAST_SHARE = 0.002
 """Of all that could be saved: less than this is noise."""
+_Found = dict[str, tuple[Graph, dict[str, None], int]]
+"""Tasks by their fingerprints: where each is computed, and how often."""
 _ROTATION_BYTES, _MOST_SETS = 256 << 20, 8
 
 
@@ -58,7 +60,7 @@ class Choice:
 
 def choose(workload: Workload, device: Device | None) -> tuple[Choice, ...]:
     """List the tasks of a workload, most worth a search first; those refused come last."""
-    found: dict[str, tuple[Graph, dict[str, None], int]] = {}
+    found: _Found = {}
     for part in sorted(workload.parts, key=lambda part: part.is_alternative):
         known = set(found) if part.is_alternative else set()
         for region in regions_of(part.computed):
@@ -66,10 +68,8 @@ def choose(workload: Workload, device: Device | None) -> tuple[Choice, ...]:
             if task.fingerprint in known:
                 # The part whose place it takes has it as well.
                 continue
-            _, where, calls = found.get(task.fingerprint, (task, {}, 0))
-            where[f"{part.call}: {part.module}"] = None
-            calls += part.times * workload.calls[part.call]
-            found[task.fingerprint] = (task, where, calls)
+            calls = part.times * workload.calls[part.call]
+            _note(found, task, f"{part.call}: {part.module}", calls)
     choices = [_choice(*values, device) for values in found.values()]
     total = sum(choice.gain_us for choice in choices) or 1.0
     judged = [_judged(choice, total) for choice in choices]
@@ -87,23 +87,27 @@ def _multiplies_unpacked(workload: Workload, device: Device | None) -> bool:
     return bool(workload.chip) and find_profile(workload.chip).vendor == "nvidia"
 
 
-def _unpackings(workload: Workload) -> dict[str, tuple[Graph, dict[str, None], int]]:
+def _unpackings(workload: Workload) -> _Found:
     """List the tasks of unpacking weights, which each prompt does once.
 
     They save a prompt its time, and little of all that follows: that does not speak against them.
     """
-    found: dict[str, tuple[Graph, dict[str, None], int]] = {}
+    found: _Found = {}
     # A head, which is computed once, sees one row of a prompt.
     for part in (part for part in workload.parts if part.times > 1):
         for product in packed_products(part.computed):
             if product.weights < TRIED_WEIGHTS or product.nbytes > MOST_BYTES:
                 continue
             (region,) = regions_of(product.unpacking)
-            task = region.extract()
-            _, where, calls = found.get(task.fingerprint, (task, {}, 0))
-            where[f"prompts: {part.module}"] = None
-            found[task.fingerprint] = (task, where, calls + part.times)
+            _note(found, region.extract(), f"prompts: {part.module}", part.times)
     return found
+
+
+def _note(found: _Found, task: Graph, place: str, calls: int) -> None:
+    """Add calls of a task, made at a place."""
+    _, where, known = found.get(task.fingerprint, (task, {}, 0))
+    where[place] = None
+    found[task.fingerprint] = (task, where, known + calls)
 
 
 def _choice(task: Graph, where: dict[str, None], calls: int, device: Device | None) -> Choice:

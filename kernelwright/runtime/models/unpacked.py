@@ -28,6 +28,7 @@ from kernelwright.plan.mlx.quantized_product import (
     PackedProduct,
 )
 from kernelwright.runtime.derivative import have_values
+from kernelwright.runtime.first_use import Verdict
 from kernelwright.runtime.models.packed import Experts, Packed, Unpack, errors
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import MachineTrial
@@ -124,45 +125,26 @@ class Unpacking:
     ) -> MachineTrial:
         info = self._server.device.info  # type: ignore[union-attr]
         try:
-            found = _compared(x, packed, unpack)
+            verdict = _compared(name, x, packed, unpack)
         except (RuntimeError, ValueError) as e:
             # What MLX cannot unpack here it may still multiply by; it is not asked at each call.
-            found = _Comparison(is_kept=False, reason=f"it does not run here: {str(e)[:200]}")
-        trial = MachineTrial(
-            task_id=task_id,
-            candidate_id=name,
-            device=info.name,
-            chip=info.chip,
-            runtime=info.runtime,
-            is_kept=found.is_kept,
-            kernel_us=found.unpacked_us,
-            mlx_us=found.packed_us,
-            reason=found.reason,
-        )
+            verdict = Verdict(name, False, f"it does not run here: {str(e)[:200]}")
+        trial = verdict.trial(task_id, info.name, info.chip, info.runtime)
         self._server.remember(trial)
         return trial
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    """What a machine found of one product with packed and unpacked weights."""
-
-    is_kept: bool
-    reason: str
-    unpacked_us: float | None = None
-    packed_us: float | None = None
-
-
-def _compared(x: mx.array, packed: Packed, unpack: Unpack | None) -> _Comparison:
+def _compared(name: str, x: mx.array, packed: Packed, unpack: Unpack | None) -> Verdict:
+    """Compare a product with packed and unpacked weights: the error, then the time."""
     error, others = errors(x, packed)
     if error > _MOST_ERROR * others:
-        return _Comparison(is_kept=False, reason="its error is larger than that of packed weights")
+        return Verdict(name, False, "its error is larger than that of packed weights")
     unpacked_us, packed_us = compared_us(x, packed, unpack)
     # A model's host may be what takes longest, and has more to do.
     host_us = more_host_us(x, packed, unpack)
     is_kept = packed_us >= _LEAST_SPEEDUP * unpacked_us + host_us
     words = f"{unpacked_us:.1f} us unpacked, {packed_us:.1f} us packed, {host_us:.1f} host"
-    return _Comparison(is_kept, words, unpacked_us, packed_us)
+    return Verdict(name, is_kept, words, kernel_us=unpacked_us, mlx_us=packed_us)
 
 
 def compared_us(x: mx.array, packed: Packed, unpack: Unpack | None) -> tuple[float, float]:
