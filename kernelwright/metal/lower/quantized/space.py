@@ -28,8 +28,8 @@ _DIGITS, _DIGITS_SHARING = 16, 8
 _STRIPS, _STRIPS_SHARING = 8, 4
 """Simdgroups that one would let share columns, and where they make the vector themselves.
 
-Of some thirty schedules each for 17 products of models in 4 bits on an H200, four results of eight
-strips with 16 digits take 1.03 times the best time on the mean; four results each by itself 2.2.
+On an H200, of the 20 to 35 schedules timed for each of 16 products of models in 4 bits, the first
+takes 1.07 times the best on the geometric mean and 1.32 at most (benchmarks/results/models.md).
 """
 _TEAM = 8
 """Simdgroups that one would put into a threadgroup, strips counted."""
