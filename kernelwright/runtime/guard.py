@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import mlx.core as mx
 
-from kernelwright.runtime.reads import _holds, _is_alike, _Reads
+from kernelwright.runtime.reads import _Reads
+from kernelwright.runtime.watched_place import _holds, _is_alike
 
 _QUICK = {
     "item": "{h}[{k}] is {e}",

@@ -23,7 +23,7 @@ from kernelwright.runtime.kept import (
     names_in,
     names_of_class,
 )
-from kernelwright.runtime.reads import _original_of
+from kernelwright.runtime.watched_place import _original_of
 
 _NOT_THE_USERS = frozenset({"mlx", "numpy", "kernelwright", *sys.stdlib_module_names})
 _MOST_OBJECTS = 100_000

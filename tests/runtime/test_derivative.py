@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright.runtime.derivative import Flat, with_derivatives_of
-from kernelwright.runtime.export.function.dispatch import _differentiable
+from kernelwright.runtime.export.function.differentiable import _differentiable
 
 
 def original(x: mx.array, y: mx.array) -> list[mx.array]:

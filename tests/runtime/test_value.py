@@ -6,6 +6,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.runtime.export.function import dispatch
+from kernelwright.runtime.export.function.passed_call import _Call
 from kernelwright.runtime.unchanged import _Unchanged
 from kernelwright.runtime.value import _Value
 
@@ -75,7 +76,7 @@ def _served(
     function: Callable[..., mx.array], fixed: list[mx.array], space: dict[str, object]
 ) -> Callable[..., mx.array]:
     captured = [(space, name) for name in space]
-    call = dispatch._Call(((mx.zeros((4, 4)),), {}), captured)
+    call = _Call(((mx.zeros((4, 4)),), {}), captured)
     variant = dispatch._Variant(function, lambda *r: r[0], chip="", fixed=list(enumerate(fixed)))
     return dispatch._with_kernels(function, {call.key: [variant]}, captured).serves  # type: ignore[no-any-return, attr-defined]
 

@@ -5,7 +5,7 @@ from functools import cached_property
 import mlx.core as mx
 import pytest
 
-from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.passed_call import _Call
 from kernelwright.runtime.unchanged import _Unchanged
 
 NAMES = frozenset({"dims", "scale", "table", "block", "astype"})

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from kernelwright.runtime.export.function.alone import ExampleCall
-from kernelwright.runtime.export.function.dispatch import _Call
 from kernelwright.runtime.export.function.function_export import export_function
 from kernelwright.runtime.export.function.module_file import imported
+from kernelwright.runtime.export.function.passed_call import _Call
 from kernelwright.runtime.export.function.portability import NotPortableError
 from kernelwright.runtime.export.function.source import carry
 from kernelwright.runtime.export.function.variant import Lookup

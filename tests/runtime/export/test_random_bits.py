@@ -9,8 +9,8 @@ import pytest
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.runtime.export.carried_steps import _random_bits
-from kernelwright.runtime.export.function.dispatch import _Call
-from kernelwright.runtime.export.function.variant import trace
+from kernelwright.runtime.export.function.passed_call import _Call
+from kernelwright.runtime.export.function.traced_call import trace
 from kernelwright.runtime.export.reference_code import function_source
 from kernelwright.runtime.export.step_code import steps_source
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from kernelwright.runtime.export.function.alone import ExampleCall
-from kernelwright.runtime.export.function.dispatch import _leaves
 from kernelwright.runtime.export.function.function_export import export_function
 from kernelwright.runtime.export.function.module_file import imported
+from kernelwright.runtime.export.function.passed_call import _leaves
 from kernelwright.runtime.export.function.simulated import Launch, simulated_kernels
 from kernelwright.runtime.export.function.variant import Lookup
 from kernelwright.runtime.optimize import Optimized, optimize

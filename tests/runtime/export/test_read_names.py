@@ -10,8 +10,10 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from kernelwright.runtime.export.function.dispatch import _Call, _leaves, _record
-from kernelwright.runtime.export.function.variant import names_read, nest_source, trace
+from kernelwright.runtime.export.function.passed_call import _Call, _leaves
+from kernelwright.runtime.export.function.passed_nest import _record
+from kernelwright.runtime.export.function.result_nest import nest_source
+from kernelwright.runtime.export.function.traced_call import names_read, trace
 
 X = mx.zeros((4, 8))
 FACTOR = 2.0

@@ -23,7 +23,8 @@ from kernelwright.runtime.export.function.function_export import FunctionFiles, 
 from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.proof import Check, is_proven, prove
 from kernelwright.runtime.export.function.test_code import function_tests
-from kernelwright.runtime.export.function.variant import Lookup, names_read
+from kernelwright.runtime.export.function.traced_call import names_read
+from kernelwright.runtime.export.function.variant import Lookup
 
 KernelsOf = Callable[..., Lookup]
 

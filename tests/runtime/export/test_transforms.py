@@ -18,8 +18,9 @@ from kernelwright.plan import partition
 from kernelwright.runtime.calling import captured
 from kernelwright.runtime.export.function import dispatch
 from kernelwright.runtime.export.function.alone import ExampleCall, check_same_state
-from kernelwright.runtime.export.function.dispatch import _Call, _differentiable
+from kernelwright.runtime.export.function.differentiable import _differentiable
 from kernelwright.runtime.export.function.function_export import export_function
+from kernelwright.runtime.export.function.passed_call import _Call
 
 _USER = """\
 from functools import partial

@@ -17,17 +17,13 @@ from kernelwright.runtime.effect import ImpureError
 from kernelwright.runtime.enumeration import _member_exchange
 from kernelwright.runtime.export.function.arguments_code import arguments_with
 from kernelwright.runtime.export.function.carried_source import CarriedSource
-from kernelwright.runtime.export.function.dispatch import (
-    _DICTS,
-    _binding,
-    _Call,
-    _fields_of,
-    _is_passed_record,
-)
+from kernelwright.runtime.export.function.dispatch import _binding
+from kernelwright.runtime.export.function.passed_call import _Call
+from kernelwright.runtime.export.function.passed_nest import _DICTS, _fields_of, _is_passed_record
+from kernelwright.runtime.export.function.result_nest import ResultError
 from kernelwright.runtime.export.function.return_line import line_of_return
-from kernelwright.runtime.export.function.variant import (
+from kernelwright.runtime.export.function.traced_call import (
     EffectError,
-    ResultError,
     Traced,
     names_read,
     names_run,

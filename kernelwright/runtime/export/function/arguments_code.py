@@ -16,17 +16,17 @@ from kernelwright.runtime.code_names import _has
 from kernelwright.runtime.enumeration import _member_exchange
 from kernelwright.runtime.export.function.carried_names import is_library
 from kernelwright.runtime.export.function.carried_source import CarriedSource
-from kernelwright.runtime.export.function.dispatch import (
+from kernelwright.runtime.export.function.dispatch import _binding
+from kernelwright.runtime.export.function.literal import is_literal, literal
+from kernelwright.runtime.export.function.object_code import NotPrintableError, ObjectPrinter
+from kernelwright.runtime.export.function.passed_call import _Call
+from kernelwright.runtime.export.function.passed_nest import (
     _DICTS,
-    _binding,
-    _Call,
     _fields_of,
     _is_passed_record,
     _rebuilt,
     _state_of,
 )
-from kernelwright.runtime.export.function.literal import is_literal, literal
-from kernelwright.runtime.export.function.object_code import NotPrintableError, ObjectPrinter
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,27 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from kernelwright.runtime import code_names, definition, enumeration, reads, unchanged, value
-from kernelwright.runtime.export.function import dispatch
+from kernelwright.runtime import (
+    code_names,
+    definition,
+    enumeration,
+    read_walk,
+    reads,
+    unchanged,
+    value,
+    watched_place,
+)
+from kernelwright.runtime.export.function import (
+    differentiable,
+    dispatch,
+    passed_call,
+    passed_nest,
+)
 
-_MODULES = (code_names, definition, value, reads, unchanged, enumeration, dispatch)
+_MODULES = (
+    *(code_names, definition, value, watched_place, read_walk, reads, unchanged, enumeration),
+    *(passed_nest, passed_call, differentiable, dispatch),
+)
 _OWN = "kernelwright"
 _INSTALLED = ("_CAPTURED", "_DATA", "_NAMES", "_PASSED", "_VARIANTS", "_kept")
 """Names that the lines about a function's own kernels give."""
@@ -49,10 +66,10 @@ def dispatch_text() -> str:
 def derivative_text() -> str:
     """Return the code that gives kernels the derivatives of what they replace."""
     functions = (
-        dispatch._listed,
-        dispatch._is_inexact,
-        dispatch._of_some,
-        dispatch._differentiable,
+        differentiable._listed,
+        differentiable._is_inexact,
+        differentiable._of_some,
+        differentiable._differentiable,
     )
     return "\n\n".join(inspect.getsource(function) for function in functions)
 

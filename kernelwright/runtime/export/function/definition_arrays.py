@@ -12,7 +12,7 @@ import mlx.core as mx
 from kernelwright.annotation import original_of
 from kernelwright.errors import UnsupportedError
 from kernelwright.runtime.export.function.carried_names import is_library
-from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.passed_call import _Call
 
 Printer = Callable[[str, mx.array], str]
 """Takes an array's name and the array; returns the expression that makes it in the module."""

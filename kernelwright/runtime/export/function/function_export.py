@@ -30,13 +30,8 @@ from kernelwright.runtime.export.function.portability import NotPortableError
 from kernelwright.runtime.export.function.pure_call import check_pure
 from kernelwright.runtime.export.function.signature_text import signature_text
 from kernelwright.runtime.export.function.source import carry
-from kernelwright.runtime.export.function.variant import (
-    Lookup,
-    Traced,
-    Variant,
-    choose,
-    names_run,
-)
+from kernelwright.runtime.export.function.traced_call import Traced, names_run
+from kernelwright.runtime.export.function.variant import Lookup, Variant, choose
 from kernelwright.runtime.export.selection import is_verified
 from kernelwright.store import CandidateDetail
 

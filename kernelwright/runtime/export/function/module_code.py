@@ -11,7 +11,6 @@ from kernelwright.ir.graph import ValueId
 from kernelwright.ir.trace.interpret import constant_array
 from kernelwright.metal.kernel import Program
 from kernelwright.printable import printable
-from kernelwright.runtime.export.function import dispatch
 from kernelwright.runtime.export.function.arguments_code import target_source
 from kernelwright.runtime.export.function.carried_names import is_library
 from kernelwright.runtime.export.function.carried_source import CarriedSource
@@ -21,10 +20,11 @@ from kernelwright.runtime.export.function.carried_text import (
 )
 from kernelwright.runtime.export.function.definition_arrays import definition_arrays
 from kernelwright.runtime.export.function.literal import array_literal
+from kernelwright.runtime.export.function.passed_call import _Call
+from kernelwright.runtime.export.function.result_nest import nest_source
 from kernelwright.runtime.export.function.variant import (
     Variant,
     large_constants,
-    nest_source,
     path_source,
     with_launches,
 )
@@ -128,7 +128,7 @@ class FunctionModule:
         for name, array in self.source.arrays.items():
             lines.append(f"{name} = {self._printed(name, array)}")
         for name, value in self._restored():
-            call = dispatch._Call((), [({name: value}, name)])
+            call = _Call((), [({name: value}, name)])
             self.data |= {path: call.array_at(i) for i, path in enumerate(call.paths)}
         self.data |= self.source.data
         self.data |= definition_arrays(self.source.names, self._printed).data
@@ -191,7 +191,7 @@ class FunctionModule:
     def _installation(self) -> str:
         lines = []
         for name, value in self._restored():
-            if dispatch._Call((), [({name: value}, name)]).slots:
+            if _Call((), [({name: value}, name)]).slots:
                 lines.append(f'_restore(_Call((), [(globals(), "{name}")]), _DATA)')
         lines += definition_arrays(self.source.names, self._printed).lines
         captured = ", ".join(f'(globals(), "{name}")' for name in self.captured)

@@ -25,10 +25,10 @@ from kernelwright.runtime.export.function.arguments_code import (
     target_source,
 )
 from kernelwright.runtime.export.function.case import Case, Flat, cases_of
-from kernelwright.runtime.export.function.dispatch import _Call, _leaves
 from kernelwright.runtime.export.function.function_export import FunctionFiles, ServedCall
 from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.object_code import MADE
+from kernelwright.runtime.export.function.passed_call import _Call, _leaves
 from kernelwright.runtime.export.function.simulated import Launch, simulated_kernels
 from kernelwright.runtime.export.function.test_code import has_order
 from kernelwright.runtime.export.function.ways import outcome, ways

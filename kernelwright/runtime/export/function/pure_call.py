@@ -6,7 +6,7 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 
 from kernelwright.runtime.effect import ImpureError, plain_results, refusing_effects, same_plain
 from kernelwright.runtime.export.function.arguments_code import arguments_with
-from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.passed_call import _Call
 from kernelwright.runtime.replica import replica_of
 from kernelwright.runtime.state import holding, state_of
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from kernelwright.runtime.export.function.arguments_code import imported_name
 from kernelwright.runtime.export.function.module_code import FunctionModule
-from kernelwright.runtime.export.function.variant import is_one_array
+from kernelwright.runtime.export.function.result_nest import is_one_array
 
 _FUNCTION = '''\
 """Types of {name}: it takes what the original takes."""

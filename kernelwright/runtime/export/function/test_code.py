@@ -11,11 +11,11 @@ from kernelwright.ir.graph import Graph
 from kernelwright.runtime.export.function.agreement import is_close, neighbours
 from kernelwright.runtime.export.function.arguments_code import GivenArguments, target_source
 from kernelwright.runtime.export.function.case import taken_by
-from kernelwright.runtime.export.function.dispatch import _leaves
 from kernelwright.runtime.export.function.function_export import FunctionFiles
 from kernelwright.runtime.export.function.literal import literal
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.object_code import MADE
+from kernelwright.runtime.export.function.passed_call import _leaves
 from kernelwright.runtime.export.test_code import telling_places
 
 _Type = tuple[tuple[int, ...], mx.Dtype] | tuple[tuple[int, ...], mx.Dtype, range]
