@@ -38,6 +38,8 @@ answer: a short number plus a constant is rounded one way by everybody."""
 _LEAST_LEANING_SAMPLES, _SHARE_OF_LEANING = 24, 0.95
 """One factor that a case shares pushes all one way, in half of the cases. In 24 of 24 that is a
 chance of 6e-8, in 31 of 32 of 8e-9."""
+_LOST = 0.5
+"""Of an element's size: what is further off underflowed or cancelled, which no factor explains."""
 _MOST_PARTS, _LEAST_SHARED = 16, 16
 _CHUNKS, _CHUNK = 128, 256
 _LEAST_FAR_SAMPLES, _SHARE_OF_FAR_SAMPLES = 16, 0.9
@@ -271,10 +273,14 @@ def _signs(values: Array) -> IntegerArray:
 
 
 def _moved(values: Reals, part: _Elements) -> tuple[IntegerArray, ...]:
-    """Return for each side 1 where elements lie there, -1 on the other, 0 if they are nearest."""
+    """Return for each side 1 where elements lie there, -1 on the other, 0 if they are nearest.
+
+    So it is where an element was lost on the way, as a float32 denormal that was flushed to zero.
+    """
     with np.errstate(invalid="ignore"):
         up = np.sign(values - part.nearest)
-    up = np.where(np.isfinite(up), up, 0).astype(np.int8)
+        is_lost = np.abs(values - part.ideal) > _LOST * np.abs(part.ideal)
+    up = np.where(np.isfinite(up) & ~is_lost, up, 0).astype(np.int8)
     outward = np.where(part.ideal < 0, -up, up)
     return -outward, outward, -up, up
 

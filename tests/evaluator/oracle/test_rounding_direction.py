@@ -166,6 +166,17 @@ def test_leaning_as_mlx_does_is_sound() -> None:
     assert not leaning(1 - 2.0**-13, 1 - 2.0**-13)
 
 
+def test_what_underflows_on_the_way_does_not_lean() -> None:
+    """A sigmoid of -90 is a denormal float, which becomes zero before a large factor meets it."""
+    random, directions = np.random.default_rng(5), RoundingDirections()
+    for _ in range(4):
+        values = random.standard_normal((256, 64))
+        is_lost = random.random(values.shape) < 0.05
+        found = np.where(is_lost, np.float16(0), nearest(values))
+        directions.add((found,), (wanted(values),), (nearest(noisy(values, random)),), 16)
+    assert not directions.problem
+
+
 def test_cases_that_share_a_factor_are_one_sample_each() -> None:
     assert not leaning(1 - 2.0**-13, 1.0, parts=1)
 
