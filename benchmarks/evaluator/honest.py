@@ -1,7 +1,9 @@
-"""Judges every hand-written honest kernel under several secrets: none may be refused.
+"""Judges honest kernels under several secrets, through all stages: none may be refused.
 
-python -m benchmarks.evaluator honest [--secrets N] [--jobs N] [--shard I/N] [--json FILE]
+python -m benchmarks.evaluator honest [--of SET] [--secrets N] [--jobs N] [--shard I/N] [--json F]
 
+The sets: `written` by hand in unusual styles, `lowered` in many schedules at small shapes and what
+stands behind the corpus, what the templates make of the shipped `examples` and of the `catalog`.
 Every secret draws other inputs and shapes. A line of JSON for each verdict goes to the file as it
 comes, and what stands there is not judged again: a run that was stopped goes on where it was.
 Shards of one run take the same --seed; together they judge each kernel under each secret.
@@ -12,7 +14,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -20,22 +22,37 @@ from itertools import groupby
 from pathlib import Path
 
 from benchmarks.evaluator.process_pool import append_line, processes, shard_of, whole_lines
+from benchmarks.evaluator.template_kernels import catalog_kernels, example_kernels
 from kernelwright.errors import DeviceError, KernelwrightError
-from kernelwright.evaluator.attacks.honest import HonestKernel, written_kernels
+from kernelwright.evaluator.attacks.honest import HonestKernel, all_honest, written_kernels
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.evaluator.evaluation import Stage
 
 _LARGEST_UNIT = 12
 """Kernels of one task that are judged in a row, on the same cases."""
 _NO_VERDICT = "no verdict"
+SETS: dict[str, Callable[[], tuple[HonestKernel, ...]]] = {
+    "written": written_kernels,
+    "lowered": all_honest,
+    "examples": example_kernels,
+    "catalog": catalog_kernels,
+}
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Kernels of one task, by their places, to be judged under one secret."""
+    """Kernels of one task, by their places in a set, to be judged under one secret."""
 
+    of: str
     secret: str
-    kernels: tuple[int, ...]
+    through: Stage
+    places: tuple[int, ...]
+
+    @property
+    def kernels(self) -> tuple[HonestKernel, ...]:
+        """The kernels themselves."""
+        return tuple(SETS[self.of]()[place] for place in self.places)
 
 
 @dataclass(frozen=True)
@@ -61,12 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = _parser().parse_args(arguments)
     share, shares = shard_of(chosen.shard)
     names = [f"{chosen.seed}-{n}" for n in range(chosen.secrets)]
-    units = _units(names, chosen.only)[share - 1 :: shares]
+    units = _units(names, chosen)[share - 1 :: shares]
     before = read(chosen.json)
     known = {(j.program, j.task, j.secret) for j in before}
-    units = [left for unit in units if (left := _without(unit, known)).kernels]
+    units = [left for unit in units if (left := _without(unit, known)).places]
     ends = time.monotonic() + chosen.minutes * 60 if chosen.minutes else None
-    count = sum(len(u.kernels) for u in units)
+    count = sum(len(u.places) for u in units)
     print(f"seed {chosen.seed}, shard {share}/{shares}: {count} to judge", flush=True)
     found = list(_written(_judged(units, chosen.jobs, ends), chosen.json))
     _conclude([*before, *found], left=count - len(found))
@@ -89,17 +106,21 @@ def read(path: Path | None) -> list[Judgement]:
 
 def _without(unit: Unit, known: set[tuple[str, str, str]]) -> Unit:
     """Leave out what has been judged."""
-    kernels = written_kernels()
     left = tuple(
         place
-        for place in unit.kernels
-        if (kernels[place].program.id, kernels[place].task.fingerprint, unit.secret) not in known
+        for place, kernel in zip(unit.places, unit.kernels, strict=True)
+        if (kernel.program.id, kernel.task.fingerprint, unit.secret) not in known
     )
-    return replace(unit, kernels=left)
+    return replace(unit, places=left)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="honest", description=__doc__)
+    parser.add_argument("--of", choices=SETS, default="written", help="which kernels")
+    parser.add_argument(
+        "--through", type=Stage, default=Stage.CONFIRMATION, help="the last stage that judges"
+    )
+    parser.add_argument("--every", type=int, default=1, help="of the tasks, every so many")
     parser.add_argument("--secrets", type=int, default=1, help="how many to judge everything under")
     parser.add_argument("--seed", default=secrets.token_hex(4), help="what the secrets begin with")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -110,9 +131,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _units(names: Sequence[str], only: str) -> list[Unit]:
-    kernels = written_kernels()
-    places = [i for i, kernel in enumerate(kernels) if only in kernel.name]
+def _units(names: Sequence[str], chosen: argparse.Namespace) -> list[Unit]:
+    kernels = SETS[chosen.of]()
+    places = [i for i, kernel in enumerate(kernels) if chosen.only in kernel.name]
     # Kernels of one task stand together: its cases are drawn once for all of them.
     places.sort(key=lambda i: (kernels[i].task.fingerprint, i))
     batches = [
@@ -120,7 +141,11 @@ def _units(names: Sequence[str], only: str) -> list[Unit]:
         for _, group in groupby(places, lambda i: kernels[i].task.fingerprint)
         for batch in _chunks(list(group))
     ]
-    return [Unit(name, batch) for name in names for batch in batches]
+    return [
+        Unit(chosen.of, name, chosen.through, batch)
+        for name in names
+        for batch in batches[:: chosen.every]
+    ]
 
 
 def _chunks(places: list[int]) -> Iterator[list[int]]:
@@ -148,12 +173,12 @@ def _evaluator() -> Evaluator:
 def _judge(unit: Unit, ends: float | None) -> list[Judgement]:
     found = list[Judgement]()
     evaluator = _evaluator()
-    evaluator.start_over(EvaluatorConfig(secret=unit.secret))
-    for place in unit.kernels:
+    evaluator.start_over(EvaluatorConfig(secret=unit.secret, through=unit.through))
+    for kernel in unit.kernels:
         # time.monotonic() is the same clock in all processes of a machine.
         if ends is not None and time.monotonic() > ends:
             break
-        found.append(_verdict(evaluator, written_kernels()[place], unit.secret))
+        found.append(_verdict(evaluator, kernel, unit.secret))
     return found
 
 

@@ -1,6 +1,6 @@
 """The cases on which a program is judged: built once per task, shared by all its candidates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -268,6 +268,20 @@ def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:
         unproven=tuple(unproven),
         unseen_inputs=_never_seen(task, references),
     )
+
+
+def drawn_in_turn(
+    task: Task, graphs: Sequence[Graph], config: EvaluatorConfig
+) -> Iterator[Reference]:
+    """Yield what `visible_suite` begins with, in its order, each drawn when it is asked for.
+
+    Whoever looks for the first case that refuses a program seldom needs a second one.
+    """
+    cases = visible_cases(task.graph, graphs, config)
+    is_alone = len({case.graph.fingerprint for case in cases}) == 1
+    for case in cases:
+        found = _first_worthy(case, task, config, is_alone)
+        yield from (r for r in found if r is not None and not r.dropped)
 
 
 def _first_worthy(

@@ -1,9 +1,12 @@
 """The proof: every broken or cheating kernel is rejected, no honest one is."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from benchmarks.evaluator import corpus
+from benchmarks.evaluator.first_refusal import FirstRefusals
 from kernelwright.errors import InputError
 from kernelwright.evaluator.attacks.corpus import (
     Edit,
@@ -16,6 +19,7 @@ from kernelwright.evaluator.attacks.corpus import (
     task_of,
 )
 from kernelwright.evaluator.attacks.honest import HonestKernel, honest_kernels
+from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 
 MUTANTS, CAST = tuple(mutants()), tuple(cast_mutants())
@@ -120,3 +124,43 @@ def test_an_edit_that_changes_nothing_is_refused() -> None:
     )
     with pytest.raises(InputError, match="'absent' is not in the source"):
         apply(bases()["softmax"].program, edit)
+
+
+def test_a_stopped_run_over_many_secrets_goes_on_where_it_was(tmp_path: Path) -> None:
+    arguments = ["--only", "steps: ", "--secrets", "3", "--jobs", "1"]
+    written = tmp_path / "corpus.jsonl"
+    with pytest.raises(SystemExit, match="1"):
+        corpus.main([*arguments, "--minutes", "1e-9", "--json", str(written)])
+    assert not corpus.read(written)
+    corpus.main([*arguments, "--json", str(written)])
+    outcomes = corpus.read(written)
+    assert {outcome.refused for outcome in outcomes} == {3}
+    assert all(outcome.is_right for outcome in outcomes)
+    lines = written.read_text()
+    corpus.main([*arguments, "--json", str(written)])
+    assert written.read_text() == lines
+
+
+def test_an_honest_program_is_accepted_under_each_secret() -> None:
+    task, program = task_of("softmax"), bases()["softmax"].program
+    first = FirstRefusals(EvaluatorConfig())
+    try:
+        found = dict(first.under(task, program, ["one", "other"]))
+    finally:
+        first.close()
+    assert found == {"one": None, "other": None}
+
+
+def test_a_mutant_falls_at_the_case_of_its_verdict() -> None:
+    (mutant,) = (m for m in MUTANTS if m.name == "softmax: no maximum")
+    config = EvaluatorConfig(secret="one")
+    first = FirstRefusals(config)
+    try:
+        ((_, failure),) = first.under(mutant.task, mutant.program, ["one"])
+    finally:
+        first.close()
+    with Evaluator(config=config) as evaluator:
+        found = evaluator.evaluate(mutant.task, mutant.program)
+    assert failure is not None
+    assert failure.reference is not None
+    assert failure.reference.case.name in found.summary

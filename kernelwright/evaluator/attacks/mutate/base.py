@@ -125,11 +125,20 @@ def _mlx(dtype: Dtype) -> mx.Dtype:
     return found
 
 
-def smaller(graph: Graph) -> Graph | None:
-    """Return the same computation at small sizes; None where it cannot be made small."""
+def smaller(
+    graph: Graph,
+    *,
+    rows: int = _ROWS,
+    columns: int = _COLUMNS,
+    most: int = _MOST_SMALL_ELEMENTS,
+) -> Graph | None:
+    """Return the same computation with so many rows at most, reduced over so many columns.
+
+    None where it cannot be brought below `most` elements.
+    """
     sizes: dict[Axis, int] = {}
     for dimension in free_dimensions(graph):
-        least = _COLUMNS if dimension.is_reduced else _ROWS
+        least = columns if dimension.is_reduced else rows
         if dimension.size <= least:
             continue
         wanted = dimension.axis_sizes(least)
@@ -139,4 +148,4 @@ def smaller(graph: Graph) -> Graph | None:
             continue
         sizes.update(wanted)
     shrunk = resize(graph, sizes) if sizes else graph
-    return shrunk if shrunk.element_count <= _MOST_SMALL_ELEMENTS else None
+    return shrunk if shrunk.element_count <= most else None
