@@ -52,9 +52,13 @@ ConstantOption = Annotated[
     list[str] | None, typer.Option("--constant", help="NAME=VALUE of a function constant.")
 ]
 IncludeOption = Annotated[
-    list[Path] | None, typer.Option("--include", "-I", help="Where #include looks.")
+    list[Path] | None,
+    typer.Option("--include", "-I", help="Where #include looks.", exists=True, file_okay=False),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seeds random inputs and the order.")]
+SeedOption = Annotated[
+    int,
+    typer.Option("--seed", help="Seeds random inputs and the order.", min=0, max=(1 << 64) - 1),
+]
 TimeoutOption = Annotated[float, typer.Option("--timeout", help="Seconds before giving up.")]
 
 
@@ -147,8 +151,7 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run a kernel and show the arrays that it wrote."""
-    import numpy as np
-
+    from kernelwright.service.metal_launch import save_arrays
     from kernelwright.service.view.metal import print_arrays
 
     typed = _typed(
@@ -165,9 +168,7 @@ def run(
     )
     outcome = _launch(typed, seed=seed, timeout_s=timeout)
     if save is not None:
-        save.mkdir(parents=True, exist_ok=True)
-        for name, array in typed.written.items():
-            np.save(save / f"{name}.npy", array)
+        save_arrays(save, typed.written)
     if json:
         print_json(_ran(typed, outcome))
         return

@@ -1,6 +1,6 @@
 """A launch as typed at a terminal: sizes, buffers from files, types and numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +40,20 @@ class TypedLaunch:
         }
 
 
+def save_arrays(folder: Path, arrays: Mapping[str, Array]) -> None:
+    """Write each array to `NAME.npy` in a folder, which is made where there is none.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", array)
+    except OSError as e:
+        raise InputError(f"{folder} cannot be written: {e.strerror}; name another folder.") from e
+
+
 def parse_launch(
     library: Library,
     *,
@@ -57,7 +71,8 @@ def parse_launch(
         InputError: it does not fit the kernel, or a file cannot be read.
     """
     kernel = library.kernel(
-        name or _only_kernel(library), {_key(k): _number(v) for k, v in _pairs(constants)}
+        _only_kernel(library) if name is None else name,
+        {k: _number(v) for k, v in _pairs("--constant", constants)},
     )
     threads = parse_size(grid)
     parameters = {p.name: p for p in kernel.entry().buffers}
@@ -65,12 +80,13 @@ def parse_launch(
     random = np.random.default_rng(seed)
     values: dict[Key, Argument] = {}
     fresh: set[Key] = set()
-    for given, text in _pairs(buffers):
-        key = _key(given)
-        name_ = by_index.get(key, given) if isinstance(key, int) else given
+    for key, text in _pairs("--buffer", buffers):
+        name_ = by_index.get(key, str(key)) if isinstance(key, int) else key
         if name_ not in parameters:
             known = ", ".join(f"{p.name} ({p.index})" for p in parameters.values()) or "none"
-            raise InputError(f"{kernel.name} has no buffer {given!r}; its buffers are: {known}.")
+            raise InputError(f"{kernel.name} has no buffer {key!r}; its buffers are: {known}.")
+        if name_ in values:
+            raise InputError(f"--buffer {name_} is given twice, by name and by index; keep one.")
         values[name_], is_fresh = _buffer(text, parameters[name_], random)
         if is_fresh:
             fresh.add(name_)
@@ -79,8 +95,12 @@ def parse_launch(
         buffers=values,
         fresh=frozenset(fresh),
         grid=threads,
-        threadgroup=parse_size(threadgroup) if threadgroup else (min(threads[0], 256), 1, 1),
-        threadgroup_bytes={_key(k): int(_number(v)) for k, v in _pairs(threadgroup_bytes)},
+        threadgroup=(min(threads[0], 256), 1, 1)
+        if threadgroup is None
+        else parse_size(threadgroup),
+        threadgroup_bytes={
+            k: _whole(v) for k, v in _pairs("--threadgroup-bytes", threadgroup_bytes)
+        },
     )
 
 
@@ -91,7 +111,7 @@ def parse_size(text: str) -> tuple[int, int, int]:
         InputError: it is no such size.
     """
     parts = text.replace("x", ",").split(",")
-    if not 1 <= len(parts) <= 3 or not all(p.strip().isdigit() and int(p) > 0 for p in parts):
+    if not 1 <= len(parts) <= 3 or not all(_is_whole(p.strip()) and int(p) > 0 for p in parts):
         raise InputError(f"expected a size such as 1024 or 32,8,1; found {text!r}.")
     x, y, z = (*(int(p) for p in parts), 1, 1)[:3]
     return x, y, z
@@ -104,15 +124,37 @@ def _only_kernel(library: Library) -> str:
     raise InputError(f"the file has several kernels; name one with --kernel: {known}.")
 
 
-def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
+def _pairs(option: str, texts: Sequence[str]) -> list[tuple[Key, str]]:
+    """Read `NAME=VALUE`, where each name stands once.
+
+    Raises:
+        InputError: it is none, or a name stands twice.
+    """
+    found: dict[Key, str] = {}
     for text in texts:
-        if "=" not in text:
-            raise InputError(f"expected NAME=VALUE, found {text!r}.")
-    return [(a.strip(), b.strip()) for a, _, b in (t.partition("=") for t in texts)]
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not sign:
+            raise InputError(f"{option}: expected NAME=VALUE, found {text!r}.")
+        if _key(name) in found:
+            raise InputError(f"{option} {name} is given twice; keep one.")
+        found[_key(name)] = value
+    return list(found.items())
+
+
+def _is_whole(text: str) -> bool:
+    # "²" is a digit to Python too.
+    return text.isascii() and text.isdigit()
 
 
 def _key(text: str) -> Key:
-    return int(text) if text.isdigit() else text
+    return int(text) if _is_whole(text) else text
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError as e:
+        raise InputError(f"expected a whole number of bytes, found {text!r}.") from e
 
 
 def _number(text: str) -> int | float:
@@ -136,14 +178,15 @@ def _buffer(text: str, parameter: Parameter, random: np.random.Generator) -> tup
         return _number(rest), False
     type_ = TensorType.parse(rest)
     kind = kind or ("random" if parameter.is_const else "fresh")
-    if kind == "random":
-        return _random(type_, random), False
-    if kind == "zeros":
-        return np.zeros(type_.shape, type_.dtype.numpy), False
-    if kind == "fresh":
-        array = np.full(type_.nbytes, 0xFF, np.uint8).view(type_.dtype.numpy)
-        return array.reshape(type_.shape), True
-    raise InputError(f"expected random:, zeros: or fresh: before a type, found {text!r}.")
+    if kind not in ("random", "zeros", "fresh"):
+        raise InputError(f"expected random:, zeros: or fresh: before a type, found {text!r}.")
+    try:
+        if kind == "random":
+            return _random(type_, random), False
+        array = np.full(type_.nbytes, 0xFF if kind == "fresh" else 0, np.uint8)
+    except (MemoryError, ValueError) as e:
+        raise InputError(f"{rest} does not fit into memory; name a smaller array.") from e
+    return array.view(type_.dtype.numpy).reshape(type_.shape), kind == "fresh"
 
 
 def _load(path: str) -> Array:

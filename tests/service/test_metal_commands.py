@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.service.commands import app
 
 SAXPY = """#include <metal_stdlib>
@@ -140,3 +140,40 @@ def test_a_missing_file_is_one_sentence() -> None:
     result = typed("check", "missing.metal")
     with pytest.raises(InputError, match=r"missing\.metal cannot be read as text"):
         raise result.exception or AssertionError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("-b", "x=f32[64]"), "--buffer x is given twice"),
+        (("-b", "0=f32[64]"), "--buffer x is given twice, by name and by index"),
+        (("--constant", "bias=1", "--constant", "bias=2"), "--constant bias is given twice"),
+        (("-t", "²"), "expected a size such as 1024 or 32,8,1; found '²'"),
+        (("-t", ""), "expected a size such as 1024 or 32,8,1; found ''"),
+        (("-t", "2048"), "a threadgroup has at most 1024 threads, found 2048"),
+        (("--threadgroup-bytes", "t=1.5"), "expected a whole number of bytes, found '1.5'"),
+        (("--threadgroup-bytes", "t=nan"), "expected a whole number of bytes, found 'nan'"),
+        (("--threadgroup-bytes", "t=8"), "beyond has no threadgroup argument 't'"),
+        (("--timeout", "nan"), "timeout_s is expected to be a number of seconds above 0"),
+        (("--save", "/proc/nowhere"), "/proc/nowhere cannot be written"),
+    ],
+)
+def test_what_was_typed_wrongly_is_one_sentence(
+    file: str, arguments: tuple[str, ...], expected: str
+) -> None:
+    result = typed("run", file, "-k", "beyond", "-g", "32", *BUFFERS, *arguments)
+    assert isinstance(result.exception, KernelwrightError)
+    assert expected in str(result.exception)
+
+
+def test_an_array_that_memory_does_not_hold_is_one_sentence(file: str) -> None:
+    result = typed("run", file, "-k", "beyond", "-g", "32", "-b", "x=f32[999999999999999]")
+    assert isinstance(result.exception, InputError)
+    assert "f32[999999999999999] does not fit into memory" in str(result.exception)
+
+
+@pytest.mark.parametrize("arguments", [("--seed", "-1"), ("-I", "/nonexistent")])
+def test_an_option_out_of_range_is_a_usage_error(file: str, arguments: tuple[str, ...]) -> None:
+    result = typed("run", file, "-k", "beyond", "-g", "32", *BUFFERS, *arguments)
+    assert result.exit_code == 2
+    assert result.exception is None or isinstance(result.exception, SystemExit)

@@ -314,6 +314,21 @@ def three_sizes(kernel: str, argument: str, value: Sequence[int]) -> tuple[int, 
     )
 
 
+def threadgroup_size(kernel: str, value: Sequence[int]) -> tuple[int, int, int]:
+    """Return a threadgroup's size, which the limit counts whole even where the grid is smaller.
+
+    Raises:
+        LaunchError: it is none, or has too many threads.
+    """
+    size = three_sizes(kernel, "threadgroup", value)
+    if (count := prod(size)) > THREADS_PER_THREADGROUP:
+        raise LaunchError(
+            f"{kernel}: a threadgroup has at most {THREADS_PER_THREADGROUP} threads, found {count}"
+            f"; lower the threadgroup size."
+        )
+    return size
+
+
 def check(dispatch: Dispatch, buffers: Sequence[Buffer]) -> None:
     """Refuse a launch that exceeds a limit of Metal's or of the runtime's.
 
@@ -326,12 +341,9 @@ def check(dispatch: Dispatch, buffers: Sequence[Buffer]) -> None:
             f"{kernel}: a grid or threadgroup has sizes of 1 to 2^32 - 1, found {grid} and "
             f"{threadgroup}."
         )
-    if (count := prod(threadgroup)) > THREADS_PER_THREADGROUP:
-        raise LaunchError(
-            f"{kernel}: a threadgroup has at most {THREADS_PER_THREADGROUP} threads, found {count}"
-            f"; lower the threadgroup size."
-        )
-    if (needed := dispatch.code.threadgroup_bytes) > dispatch.threadgroup_bytes:
+    threadgroup_size(kernel, threadgroup)
+    needed = max(dispatch.code.threadgroup_bytes, sum(a.size for a in dispatch.arguments))
+    if needed > dispatch.threadgroup_bytes:
         raise excessive_memory(kernel, needed, dispatch.threadgroup_bytes)
     if _threadgroups(grid, threadgroup) >= 1 << 32:
         raise LaunchError(

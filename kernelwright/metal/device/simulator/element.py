@@ -13,6 +13,8 @@ from kernelwright.metal.msl.signature import Parameter
 Number = bool | int | float | np.generic
 Argument = Array | np.generic | bytes | bool | int | float
 """What a kernel's buffer may be: an array, a scalar, or the bytes of a struct."""
+SINGLE = (bool, int, float, bytes, np.generic)
+"""What of it is no array."""
 
 SCALARS: Mapping[str, np.dtype[np.generic]] = {
     name: np.dtype(type_)

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
+from kernelwright.metal.device.simulator.argument import shown
 from kernelwright.metal.device.simulator.element import SCALARS, converted
 from kernelwright.metal.device.simulator.unit import Unit
 from kernelwright.metal.diagnostic import LaunchError
@@ -23,6 +26,11 @@ def values_by_index(
         LaunchError: there is no such constant, its type does not hold the value, or constants of
             different types share an index.
     """
+    if not isinstance(constants, Mapping):
+        raise LaunchError(
+            f"constants is expected to be a dict of values by name or index, found "
+            f"{shown(constants)}."
+        )
     by_index: dict[int, FunctionConstant] = {}
     for one in declared:
         other = by_index.setdefault(one.index, one)
@@ -34,12 +42,24 @@ def values_by_index(
     indices = {c.name: c.index for c in declared}
     found: dict[int, int | float] = {}
     for key, value in constants.items():
-        index = indices.get(key, -1) if isinstance(key, str) else key
+        index = indices.get(key, -1) if isinstance(key, str) else _index_of(key)
         if index not in by_index:
             known = ", ".join(f"{n} ({i})" for n, i in indices.items()) or "none"
-            raise LaunchError(f"there is no function constant {key!r}; the constants are: {known}.")
+            raise LaunchError(
+                f"there is no function constant {shown(key)}; the constants are: {known}."
+            )
+        if index in found:
+            name = by_index[index].name
+            raise LaunchError(
+                f"constants has {name} twice, by its name and by its index; keep one."
+            )
         found[index] = _held(by_index[index], value)
     return found
+
+
+def _index_of(key: object) -> int:
+    is_index = isinstance(key, int | np.integer) and not isinstance(key, bool)
+    return int(key) if is_index else -1  # type: ignore[call-overload]
 
 
 def _held(constant: FunctionConstant, value: bool | int | float) -> int | float:
@@ -47,7 +67,7 @@ def _held(constant: FunctionConstant, value: bool | int | float) -> int | float:
     if dtype is not None and converted(value, dtype, rounds=True) is None:
         raise LaunchError(
             f"the function constant {constant.name} is a {constant.type}, which does not hold "
-            f"{value!r}; pass a value of that type."
+            f"{shown(value)}; pass a value of that type."
         )
     return int(value) if isinstance(value, bool) else value
 

@@ -7,23 +7,32 @@ from functools import lru_cache
 from math import prod
 from pathlib import Path
 
+from kernelwright.errors import InputError
 from kernelwright.metal.device.base import FastError, RunOptions
-from kernelwright.metal.device.simulator.binding import Binding, Key
+from kernelwright.metal.device.simulator.argument import (
+    Key,
+    fresh_names,
+    order_seed_of,
+    switch,
+    threadgroup_arguments,
+    timeout_of,
+)
+from kernelwright.metal.device.simulator.binding import Binding
 from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.compiler import (
     MOST_WIDE_ENTRIES,
     Image,
     compile_unit,
 )
-from kernelwright.metal.device.simulator.dispatch import three_sizes
-from kernelwright.metal.device.simulator.element import SCALARS, Argument
+from kernelwright.metal.device.simulator.dispatch import threadgroup_size, three_sizes
+from kernelwright.metal.device.simulator.element import Argument
 from kernelwright.metal.device.simulator.function_constant import (
     Constants,
     refuse_unset,
     values_by_index,
 )
 from kernelwright.metal.device.simulator.padding import taken_bytes
-from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome, ThreadgroupArgument
+from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
 from kernelwright.metal.device.simulator.unit import (
@@ -37,6 +46,7 @@ from kernelwright.metal.diagnostic import CompileError, Diagnostic, LaunchError
 from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion
 from kernelwright.metal.msl.signature import Entry
+from kernelwright.public_call import check_types
 
 
 @dataclass(repr=False)
@@ -44,9 +54,7 @@ class Library:
     """A Metal text that compiles; builds for sanitizing and counting are made when needed."""
 
     unit: Unit
-    _images: dict[tuple[Variant, tuple[tuple[int, float], ...]], Image] = field(
-        default_factory=dict
-    )
+    _images: dict[tuple[str, tuple[tuple[int, float], ...]], Image] = field(default_factory=dict)
     waits: Counter[tuple[Variant, str]] = field(default_factory=Counter)
     """How often the threads of each kernel have waited on fibers so far, by build."""
 
@@ -60,9 +68,11 @@ class Library:
         Raises:
             CompileError: the text does not compile.
             DeviceError: the compiler failed.
+            InputError: there is no such build.
         """
-        key = (variant, tuple(sorted((constants or {}).items())))
+        key = (str(variant), tuple(sorted((constants or {}).items())))
         if key not in self._images:
+            check_types(Library.image, {"variant": variant})
             self._images[key] = compile_unit(self.unit, variant, constants)
         return self._images[key]
 
@@ -85,11 +95,14 @@ class Library:
         Raises:
             LaunchError: the text has no such kernel or function constant, or its type does not
                 hold the value.
+            InputError: the name is no text.
         """
+        check_types(Library.kernel, {"name": name})
         if name not in self.kernels:
             known = ", ".join(self.kernels) or "none"
             raise LaunchError(f"there is no kernel {name!r}; the kernels are: {known}.")
-        return SimulatedKernel(self, name, values_by_index(self.unit.constants, constants or {}))
+        values = {} if constants is None else constants
+        return SimulatedKernel(self, name, values_by_index(self.unit.constants, values))
 
 
 @dataclass(frozen=True)
@@ -152,18 +165,22 @@ class SimulatedKernel:
                 bytes that are never written.
             sanitize: Look for what a GPU hides.
             count: Count what the launch costs; not together with `sanitize`.
-            order_seed: Seeds the order in which threads run.
-            timeout_s: What it may do: some 2e9 rounds of loops a second.
+            order_seed: Seeds the order in which threads run: 0 to 2^64 - 1.
+            timeout_s: What it may do: some 2e9 rounds of loops a second; 1e6 at most.
 
         Raises:
             LaunchError: the arguments do not fit the kernel, a limit is exceeded, or it did not
                 end within its budget.
             DeviceError: the machine failed.
         """
+        sanitize = switch(self.name, "sanitize", sanitize)
+        count = switch(self.name, "count", count)
+        order_seed = order_seed_of(self.name, order_seed)
+        timeout_s = timeout_of(self.name, timeout_s)
         if sanitize and count:
             raise LaunchError("a launch either sanitizes or counts; launch twice.")
         grid = three_sizes(self.name, "grid", grid)
-        threadgroup = three_sizes(self.name, "threadgroup", threadgroup)
+        threadgroup = threadgroup_size(self.name, threadgroup)
         variant: Variant = "sanitize" if sanitize else "count" if count else "plain"
         image = self.library.image(variant, self.constants)
         entry = self._entry(image)
@@ -171,11 +188,13 @@ class SimulatedKernel:
         options = _options(order_seed, sanitize, count, timeout_s)
         outcome = launch(
             self._code(entry, image, options, prod(grid)),
-            self._bound(entry, image, buffers, fresh),
+            self._bound(entry, image, buffers, fresh_names(entry, fresh)),
             kernel=self.name,
             grid=grid,
             threadgroup=threadgroup,
-            threadgroup_arguments=_threadgroups(entry, threadgroup_bytes or {}),
+            threadgroup_arguments=threadgroup_arguments(
+                entry, {} if threadgroup_bytes is None else threadgroup_bytes
+            ),
             threadgroup_variables=image.variables,
             unset=image.unset,
             name_at=self.library.unit.name_at,
@@ -191,7 +210,7 @@ class SimulatedKernel:
         entry: Entry,
         image: Image,
         buffers: Mapping[Key, Argument] | Sequence[Argument],
-        fresh: Collection[Key],
+        fresh: frozenset[str],
     ) -> list[Buffer]:
         """Return the buffers, which the sanitizer knows the padding and the places of."""
         bound = Binding(entry, self._disabled(entry, buffers), fresh).bind(buffers)
@@ -250,7 +269,7 @@ class SimulatedKernel:
         }
         if isinstance(buffers, Mapping):
             off.update(p.name for p in computed if not {p.name, p.index} & buffers.keys())
-        elif len(buffers) + len(off) < len(entry.buffers):
+        elif isinstance(buffers, Sequence) and len(buffers) + len(off) < len(entry.buffers):
             off.update(p.name for p in computed)
         return frozenset(off)
 
@@ -260,26 +279,12 @@ def _options(order_seed: int, sanitize: bool, count: bool, timeout_s: float) -> 
     return RunOptions(order_seed=order_seed, sanitize=sanitize, count=count, timeout_s=timeout_s)
 
 
-def _threadgroups(entry: Entry, sizes: Mapping[Key, int]) -> list[ThreadgroupArgument]:
-    arguments = []
-    for p in entry.threadgroups:
-        size = sizes.get(p.name, sizes.get(p.index, 0))
-        if size <= 0:
-            raise LaunchError(
-                f"{entry.name} needs the size in bytes of its threadgroup argument {p.name} "
-                f"({p.index}); pass threadgroup_bytes."
-            )
-        itemsize = SCALARS[p.type].itemsize if p.type in SCALARS else 4
-        arguments.append(ThreadgroupArgument(p.name, size, itemsize))
-    return arguments
-
-
 def compile(  # noqa: A001 (the public name: metal.simulator.compile)
     source: str,
     header: str = "",
     *,
     prelude: Prelude | None = None,
-    folders: Sequence[Path] = (),
+    folders: Sequence[Path | str] = (),
     math_mode: MathMode = "safe",
     language: LanguageVersion = DEFAULT,
     fast_error: FastError = "usual",
@@ -301,13 +306,19 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
     Raises:
         CompileError: Metal refuses the text.
         DeviceError: the compiler failed.
+        InputError: an argument is not of its type, or a text cannot be encoded.
     """
+    given = {"source": source, "header": header, "prelude": prelude, "folders": folders}
+    given |= {"math_mode": math_mode, "language": language}
+    check_types(compile, given | {"fast_error": fast_error, "variant": variant})
+    for name, text in (("header", header), ("source", source)):
+        _refuse_unencodable(name, text)
     sections = [Section("header", header)] if header else []
     sections.append(Section("source", source))
     unit = prepare(
         sections,
         prelude=prelude or prelude_for(header + source),
-        folders=folders,
+        folders=[Path(folder) for folder in folders],
         math_mode=math_mode,
         language=language,
         fast_error=fast_error,
@@ -315,6 +326,22 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
     library = Library(unit)
     library.image(variant)
     return library
+
+
+def _refuse_unencodable(name: str, text: str) -> None:
+    """Refuse a text with half of a character, as reading bytes with `surrogateescape` makes it.
+
+    Raises:
+        InputError: it has one.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as e:
+        line = text.count("\n", 0, e.start) + 1
+        raise InputError(
+            f"{name} has no character at line {line} but half of one, {text[e.start]!r}; pass text "
+            f"that was decoded as UTF-8."
+        ) from e
 
 
 __all__ = ["Argument", "CompileError", "Key", "Library", "SimulatedKernel", "compile"]
