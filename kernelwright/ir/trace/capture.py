@@ -39,7 +39,6 @@ Function = Callable[..., object]
 _PLAIN = (bool, int, float, complex, str, bytes, enum.Enum, mx.Dtype)
 _TRACING: dict[int, int] = {}
 """How many captures are under way in each thread."""
-# MLX 0.32.4 was seen, once in many thousand traces, to name a result that it never reported.
 _ATTEMPTS = 3
 
 
@@ -159,9 +158,9 @@ def _graph_of(
 ) -> tuple[Graph, frozenset[TensorType]]:
     """Trace a call; return its graph, and the types of what it makes without its inputs."""
     kept = _evaluated_parameters(example)
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         with _unchanged_parameters(kept, _name(example.fn)):
-            trace = _traced(example, recorder)
+            trace = _traced(example if attempt == 0 else replace(example, is_apart=True), recorder)
         if trace.is_complete:
             try:
                 return _graph_in(trace, example, recorder), trace.made_without_inputs
@@ -283,6 +282,12 @@ class _Example:
     keywords: tuple[str, ...]
     shows_arguments: bool = False
     """True where the arrays are returned as well, as the function leaves them."""
+    is_apart: bool = False
+    """True where each result is a view of its own.
+
+    MLX's exporter (0.32.4) names a result that it never reports where it merges what is behind
+    `mx.stop_gradient` with another result, as in `(-x, mx.stop_gradient(-x))`.
+    """
     nests: list[Tree] = field(default_factory=list)
     """What each call returned."""
 
@@ -323,6 +328,8 @@ class _Example:
         result = self.fn(*positional, **named)
         found = result_arrays(result, _name(self.fn))
         self.nests.append(nest_of(result, lambda value: isinstance(value, mx.array)))
+        if self.is_apart:
+            found = [mx.squeeze(mx.expand_dims(array, 0), 0) for array in found]
         if self.shows_arguments:
             return [*found, *traced]
         if not found:

@@ -12,7 +12,7 @@ import pytest
 from mlx.nn.layers.linear import Linear
 
 from kernelwright.errors import InputError, UnsupportedError
-from kernelwright.ir import Dtype, Graph, TensorType, capture, interpret
+from kernelwright.ir import Dtype, Graph, TensorType, canonicalize, capture, interpret
 from kernelwright.ir.trace.arguments import rebuild
 from kernelwright.ir.trace.array import is_array
 
@@ -295,3 +295,20 @@ def test_examples_of_inputs_are_never_computed() -> None:
     before = mx.get_active_memory()
     capture(lambda x: x + 1, example)
     assert mx.get_active_memory() - before < 1 << 20
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda a: (-a, mx.stop_gradient(-a)),
+        lambda a: (mx.stop_gradient(-a), -a, mx.stop_gradient(mx.stop_gradient(-a))),
+        lambda a: (mx.exp(a), mx.stop_gradient(a), mx.stop_gradient(mx.exp(a))),
+    ],
+)
+def test_results_that_are_one_behind_stop_gradient_are_all_kept(
+    fn: Callable[[mx.array], tuple[mx.array, ...]],
+) -> None:
+    x = mx.array([[1.0, -2.0, 0.5]])
+    graph = canonicalize(capture(fn, x))
+    for found, wanted in zip(interpret(graph, x), fn(x), strict=True):
+        assert mx.array_equal(found, wanted)
