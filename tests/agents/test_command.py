@@ -73,6 +73,7 @@ def test_a_model_is_searched_with_from_the_command_line_and_replayed_without_a_k
 @pytest.mark.parametrize(
     ("provider", "moment"), [("openai", "planner"), ("anthropic", "coder"), ("openai", "verdict")]
 )
+@pytest.mark.sampled(1)
 def test_a_search_killed_in_a_call_goes_on_where_it_was(
     tmp_path: Path, provider: str, moment: str
 ) -> None:

@@ -59,6 +59,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.sampled(10)
 def test_conversations_end_as_they_should(
     store: KernelStore, judge: Shared, provider: str, scenario: str
 ) -> None:

@@ -54,6 +54,7 @@ def test_what_was_left_out_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize("entry", catalog.entries(), ids=lambda entry: entry.name)
+@pytest.mark.sampled(50)
 def test_a_plan_of_the_catalog_is_no_worse_than_mx_compile(entry: catalog.Entry) -> None:
     arrays = [mx.zeros(t.shape, mlx_dtype(t.dtype)) for t in entry.types(Dtype.FLOAT16)]
     _check(_planned(entry.function, tuple(arrays)))
@@ -117,6 +118,7 @@ _STEPS: tuple[Callable[[mx.array, mx.array], mx.array], ...] = (
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.complex64], ids=str)
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sampled(12)
 def test_a_plan_of_any_function_is_no_worse_than_mlx_at_its_best(
     seed: int, dtype: mx.Dtype
 ) -> None:

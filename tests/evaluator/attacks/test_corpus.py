@@ -88,12 +88,14 @@ def test_the_program_is_as_right_in_another_dtype(evaluator: Evaluator, name: st
 
 
 @pytest.mark.parametrize("name", sorted(bases()))
+@pytest.mark.sampled(13)
 def test_the_program_behind_the_mutants_is_right(evaluator: Evaluator, name: str) -> None:
     found = evaluator.evaluate(task_of(name), bases()[name].program)
     assert found.is_correct, found.summary
 
 
 @pytest.mark.parametrize("kernel", HONEST[::SAMPLE], ids=lambda k: k.name)
+@pytest.mark.sampled(9)
 def test_an_honest_kernel_is_right(evaluator: Evaluator, kernel: HonestKernel) -> None:
     found = evaluator.evaluate(kernel.task, kernel.program)
     assert found.is_correct, found.summary

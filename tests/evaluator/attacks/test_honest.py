@@ -16,6 +16,7 @@ SAMPLE = 29
 
 
 @pytest.mark.parametrize("kernel", WRITTEN[::SAMPLE], ids=lambda k: k.name)
+@pytest.mark.sampled(12)
 def test_a_hand_written_kernel_is_right(evaluator: Evaluator, kernel: HonestKernel) -> None:
     found = evaluator.evaluate(kernel.task, kernel.program)
     assert found.is_correct, found.summary

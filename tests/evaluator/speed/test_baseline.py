@@ -38,6 +38,7 @@ def plain(x: mx.array, w: mx.array) -> mx.array:
     ],
 )
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16])
+@pytest.mark.sampled(4)
 def test_baselines_agree(
     function: Callable[..., object], names: list[str], dtype: mx.Dtype
 ) -> None:

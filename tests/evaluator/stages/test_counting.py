@@ -38,6 +38,7 @@ def test_even_work_is_promoted(strict: Evaluator, kernel: UnevenKernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", list(uneven_kernels()), ids=lambda k: k.name)
+@pytest.mark.sampled(5)
 def test_uneven_work_shows_in_the_time(strict: Evaluator, kernel: UnevenKernel) -> None:
     found = strict.evaluate(kernel.task, kernel.program)
     assert found.status is not Status.PROMOTED, found.summary

@@ -29,6 +29,7 @@ def regions(name: str) -> tuple[Graph, ...]:
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in catalog.entries()])
+@pytest.mark.sampled(55)
 def test_every_region_becomes_a_kernel_or_a_sentence(name: str) -> None:
     for graph in regions(name):
         with suppress(UnsupportedError):

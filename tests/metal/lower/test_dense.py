@@ -162,6 +162,7 @@ def graph_of(function: Function, types: Sequence[str]) -> Graph:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(8)
 def test_products_are_computed_as_written(name: str, run: Run, draw: Draw) -> None:
     function, types, decisions = CASES[name]
     graph = graph_of(function, types)
@@ -190,6 +191,7 @@ def test_schedules_pass_the_evaluator(
 
 @pytest.mark.parametrize("matrix", ["f16[4096,4096]", "f16[100,4096]", "f16[4096,77]"])
 @pytest.mark.parametrize("transposed", [True, False], ids=["along", "across"])
+@pytest.mark.sampled(2)
 def test_schedules_fit_the_device(matrix: str, transposed: bool) -> None:
     depth = TensorType.parse(matrix).shape[1 if transposed else 0]
     graph = graph_of(

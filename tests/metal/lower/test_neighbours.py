@@ -89,6 +89,7 @@ def _graph(
         for place, dtype in enumerate(_DTYPES)
     ],
 )
+@pytest.mark.sampled(12)
 def test_what_is_read_together_is_right(
     function: Callable[..., object],
     shapes: tuple[tuple[int, ...], ...],

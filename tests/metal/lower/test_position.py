@@ -35,6 +35,7 @@ def _ties(columns: int) -> Array:
 @pytest.mark.parametrize("columns", [8, 96, 1000, 2056])
 @pytest.mark.parametrize("dtype", [mx.float16, mx.float32])
 @pytest.mark.parametrize("vector", [2, 4, 8])
+@pytest.mark.sampled(8)
 def test_the_first_of_equal_extremes_is_found_run_by_run(
     run: Run, columns: int, dtype: mx.Dtype, vector: int
 ) -> None:

@@ -114,6 +114,7 @@ def graph_of(function: Attend, types: Sequence[str]) -> Graph:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(7)
 def test_attention_is_computed_as_written(name: str, run: Run, draw: Draw) -> None:
     function, types, decisions = CASES[name]
     graph = graph_of(function, types)
@@ -162,6 +163,7 @@ def test_any_sizes_and_tiles_compute_the_same(
     ("function", "queries", "fixed"),
     [(causal, 24, 0), (windowed, 24, 1), (windowed, 64, 0), (causal, 100, 1), (windowed, 100, 0)],
 )
+@pytest.mark.sampled(4)
 def test_tiles_that_are_asked_for_ahead_compute_the_same(
     function: Attend, queries: int, schedule: str, fixed: int, run: Run, draw: Draw
 ) -> None:

@@ -137,6 +137,7 @@ def test_every_schedule_computes_the_graph(seed: int, rowwise: bool, run: Run, d
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.sampled(4)
 def test_every_schedule_computes_parts_side_by_side(seed: int, run: Run, draw: Draw) -> None:
     choose = random.Random(seed)
     graph = build_parts(choose)

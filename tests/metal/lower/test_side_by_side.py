@@ -49,6 +49,7 @@ def quantized(dtype: mx.Dtype, tokens: int = 1) -> Graph:
     ],
     ids=["dense", "dense_tokens_bias", "quantized", "quantized_tokens"],
 )
+@pytest.mark.sampled(2)
 def test_the_evaluator_passes_them(graph: Graph, judge: Judge) -> None:
     (region,) = partition(graph)
     task = region.extract()

@@ -31,6 +31,7 @@ PLACES = [
 
 @pytest.mark.parametrize("is_added", [False, True])
 @pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.sampled(7)
 def test_a_slice_is_updated_from_either_end(
     run: Run, place: tuple[slice, ...], is_added: bool
 ) -> None:

@@ -57,6 +57,7 @@ _SCHEDULES = [
     [(_softmax, 531, 1), (_norm, 1030, 1), (_steps, 900, 1), (_masked, 613, 2)],
 )
 @pytest.mark.parametrize("schedule", _SCHEDULES)
+@pytest.mark.sampled(5)
 def test_uneven_rows_are_right(
     run: Run,
     draw: Draw,

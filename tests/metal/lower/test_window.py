@@ -84,6 +84,7 @@ TALL: dict[str, tuple[Function, tuple[mx.array, ...]]] = {
 
 
 @pytest.mark.parametrize("name", TALL)
+@pytest.mark.sampled(2)
 def test_rows_of_one_thread_are_what_they_are_alone(name: str, run: Run, draw: Draw) -> None:
     function, inputs = TALL[name]
     graph = region_of(function, *inputs)

@@ -94,6 +94,7 @@ def test_a_function_that_is_one_call_is_one_kernel_of_mlx(name: str, place: int)
 
 
 @pytest.mark.parametrize(("name", "place"), CASES)
+@pytest.mark.sampled(5)
 def test_its_baseline_computes_the_same(name: str, place: int) -> None:
     graph = _graph(CALLS[name][place])
     random = np.random.default_rng(place)

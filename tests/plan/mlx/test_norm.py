@@ -49,6 +49,7 @@ OTHERS: dict[str, tuple[Callable[..., object], tuple[mx.array, ...]]] = {
 
 
 @pytest.mark.parametrize("name", NORMS)
+@pytest.mark.sampled(3)
 def test_what_it_computes(name: str) -> None:
     function, inputs = NORMS[name]
     graph = canonicalize(capture(function, *inputs))

@@ -38,6 +38,7 @@ def test_the_caller_is_as_reviewed(
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 @pytest.mark.skipif(not (INCLUDE / "mlx" / "mlx.h").exists(), reason="needs MLX's headers")
 @pytest.mark.parametrize("init_value", [None, 1.5, -math.inf])
+@pytest.mark.sampled(1)
 def test_the_cpp_caller_compiles(
     recorded: Recorder, tmp_path: Path, init_value: float | None
 ) -> None:

@@ -70,6 +70,7 @@ def _imported(path: Path) -> ModuleType:
 
 
 @pytest.mark.parametrize("target", _names())
+@pytest.mark.sampled(3)
 def test_a_function_is_exported_whole_and_equal(target: str, tmp_path: Path) -> None:
     store, folder = str(tmp_path / "kernels.db"), tmp_path / "vendored"
     _run("search", target, "--store", store, "--quiet", "--candidates", "1", "--repairs", "0")

@@ -71,6 +71,7 @@ def test_gemv_transposed(mlx_kernel: Load) -> None:
         pytest.param(np.float16, 64, 40, 40, True, True, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.sampled(1)
 def test_steel_gemm(
     mlx_kernel: Load,
     dtype: type[np.float32 | np.float16],
@@ -138,6 +139,7 @@ def _quantized(n: int, k: int, group: int, bits: int) -> tuple[Array, Array, Arr
         ("affine_qmv", 128, 64, 3),
     ],
 )
+@pytest.mark.sampled(2)
 def test_quantized_matrix_vector(
     mlx_kernel: Load, kernel: str, k: int, group: int, bits: int
 ) -> None:
@@ -153,6 +155,7 @@ def test_quantized_matrix_vector(
 
 
 @pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.sampled(1)
 def test_quantized_matrix_matrix(mlx_kernel: Load, transposed: bool) -> None:
     m, n, k = 40, 64, 128
     w, scales, biases = _quantized(*((n, k) if transposed else (k, n)), 64, 4)
@@ -314,6 +317,7 @@ def _waves(rows: int, n: int) -> NDArray[np.complex64]:
         pytest.param(77, [11, 7], 7, True, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.sampled(1)
 def test_fft(mlx_kernel: Load, n: int, radices: list[int], per_thread: int, inverse: bool) -> None:
     kernel = _fft_kernel(mlx_kernel, n, radices, per_thread, inverse=inverse)
     _transform(kernel, _waves(2 * (256 // n), n), per_thread, inverse=inverse)

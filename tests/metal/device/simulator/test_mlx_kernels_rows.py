@@ -36,6 +36,7 @@ def _close(found: Array, expected: Array, tolerance: float = 2e-6) -> None:
 @pytest.mark.parametrize(
     ("kernel", "size"), [("softmax_single_row", 300), ("softmax_looped", 5000)]
 )
+@pytest.mark.sampled(2)
 def test_softmax(mlx_kernel: Load, kernel: str, size: int, dtype: type[np.floating]) -> None:
     x, out = _random(3, size, dtype=dtype), np.zeros((3, size), dtype)
     threads = 96 if size == 300 else 1024
@@ -63,6 +64,7 @@ REDUCE = ["atomic.h", "reduction/ops.h", "reduce.h"]
 
 
 @pytest.mark.parametrize(("op", "reference"), [("Sum", mx.sum), ("Max", mx.max), ("Prod", mx.prod)])
+@pytest.mark.sampled(1)
 def test_all_reduce(mlx_kernel: Load, op: str, reference: Callable[[mx.array], mx.array]) -> None:
     x, out = _random(1000) * 0.1 + 1, np.zeros(1, np.float32)
     mlx_kernel(REDUCE, "all_reduce", ["float", "float", f"{op}<float>"]).launch(
@@ -138,6 +140,7 @@ def test_column_reductions(
 
 @pytest.mark.parametrize("inclusive", [True, False])
 @pytest.mark.parametrize("reverse", [True, False])
+@pytest.mark.sampled(2)
 def test_contiguous_scan(mlx_kernel: Load, inclusive: bool, reverse: bool) -> None:
     x, out = _random(3, 1000), np.zeros((3, 1000), np.float32)
     arguments = ["float", "float", "CumSum<float>", 4, inclusive, reverse]

@@ -202,6 +202,7 @@ def test_norm_add_norm(import_simulated: Import) -> None:
 
 @pytest.mark.parametrize(("width", "gates"), [(128, 3), (64, 3), (64, 4)])
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.sampled(2)
 def test_gated_delta_rule(import_simulated: Import, width: int, gates: int, masked: bool) -> None:
     module = import_simulated("mlx_lm.models.gated_delta")
     batch, length, key_heads, heads, values = 1, 4, 2, 4, 16

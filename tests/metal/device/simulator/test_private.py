@@ -86,6 +86,7 @@ kernel void k(const device int* x [[buffer(0)]], device int* y [[buffer(1)]],
 
 @pytest.mark.parametrize("build", ["plain", "wide", "vetted", "sanitized", "counted"])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sampled(5)
 def test_programs_on_private_arrays_mean_what_numpy_says(
     seed: int, build: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

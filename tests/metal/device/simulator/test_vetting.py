@@ -111,6 +111,7 @@ def _launch(kernel: SimulatedKernel, arrays: dict[int | str, Array]) -> Outcome:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sampled(1)
 def test_what_is_vetted_gives_the_sanitizer_nothing_to_report(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
