@@ -12,6 +12,11 @@ from kernelwright.metal.device.simulator.copy_alignment import (
     with_copy_questions,
 )
 from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
+from kernelwright.metal.device.simulator.instance import (
+    may_wait,
+    with_instances,
+    with_own_instances,
+)
 from kernelwright.metal.device.simulator.joined import with_joined_parts
 from kernelwright.metal.device.simulator.metered import metered
 from kernelwright.metal.device.simulator.toolchain import (
@@ -49,6 +54,7 @@ FINISHED_FLAGS = (
     *("-mllvm", "-trap-unreachable", "-Wno-pass-failed"),
 )
 """Of the second half of a build whose listing is optimised already."""
+_TRAPS = ("-mllvm", "-trap-unreachable")
 _PACKED = re.compile(r"\bpacked\b|#\s*pragma\s+pack\b")
 _UNASKED = ("-fno-sanitize=alignment",)
 """Of texts with packed structs: their members may lie anywhere, and vectors are classes here, whose
@@ -67,19 +73,37 @@ def _listed(command: Sequence[str], source: Path, listing: Path) -> list[str]:
 
 
 def _questioned(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
-    """Write the listing of a sanitizing or vetting build, whose copies of aggregates are asked."""
+    """Write the listing of a sanitizing or vetting build, as `_raw` does and instrumented."""
     text = source.read_text()
-    if _PACKED.search(text):
-        return run(_listed((*command, *_UNASKED), source, listing))
-    if not may_copy_misaligned(text):
-        return run(_listed(command, source, listing))
-    first = (*command, "-Xclang", "-disable-llvm-passes")
-    status, said = run(_listed(first, source, listing))
+    if not (_asks(text) or may_wait(text)):
+        return run(_listed((*command, *_unasked(text)), source, listing))
+    status, said = _raw(command, source, listing)
     if status != 0:
         return status, said
-    listing.write_text(with_copy_questions(listing.read_text()))
     status, failure = run(_relisted(listing, INSTRUMENTING_FLAGS))
     return status, said + failure
+
+
+def _raw(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
+    """Write a listing that is not optimised, whose waits tell which instance of them it is.
+
+    Copies of aggregates are asked in it whether they are aligned.
+    """
+    text = source.read_text()
+    front = (*command, *_unasked(text), "-Xclang", "-disable-llvm-passes")
+    status, said = run(_listed(front, source, listing))
+    if status == 0:
+        raw = listing.read_text()
+        listing.write_text(with_instances(with_copy_questions(raw) if _asks(text) else raw))
+    return status, said
+
+
+def _asks(text: str) -> bool:
+    return may_copy_misaligned(text) and not _PACKED.search(text)
+
+
+def _unasked(text: str) -> tuple[str, ...]:
+    return _UNASKED if _PACKED.search(text) else ()
 
 
 def _relisted(listing: Path, options: Sequence[str]) -> list[str]:
@@ -117,11 +141,18 @@ def _plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]
 
 
 def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
-    """Compile; by way of the listing where clang may have left accesses unmarked or unasked."""
+    """Compile; by way of the listing where that shows what clang itself does not tell."""
     text = source.read_text()
-    if not (may_lack_marks(text) or may_copy_misaligned(text)):
+    if not (may_lack_marks(text) or may_copy_misaligned(text) or may_wait(text)):
         return _compile(command, source, built)
-    return _instrumented(command, source, built, lists=_questioned)
+    if may_lack_marks(text):
+        return _instrumented(command, source, built, lists=_questioned)
+    listing = source.with_suffix(".ll")
+    status, said = _raw(command, source, listing)
+    if status != 0:
+        return status, said
+    status, failure = run(_from_listing(listing, (*INSTRUMENTING_FLAGS, *_TRAPS), built))
+    return status, said + failure
 
 
 def _instrumented(
@@ -181,7 +212,7 @@ def compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[
             if text == before or run(middle, timeout_s=SECOND_TIMEOUT_S)[0] != 0:
                 break
             before = listing.read_text()
-            text = without_own_marks(before)
+            text = with_own_instances(without_own_marks(before))
         listing.write_text(widen(without_promises(text), vets=True))
         if run(_from_listing(listing, WIDENED_FLAGS, built), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
             return 0, ""

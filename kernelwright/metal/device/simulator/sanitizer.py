@@ -50,7 +50,7 @@ class RawReport(ctypes.Structure):
         ("threadgroup", UInt3),
         ("other_thread", UInt3),
         ("has_other", ctypes.c_uint32),
-        ("padding", ctypes.c_uint32),
+        ("is_astray", ctypes.c_uint32),
         ("details", ctypes.c_int64 * 3),
     )
 
@@ -202,13 +202,17 @@ def _divergence(kind: ReportKind, raw: RawReport, other: Place) -> str:
         if raw.size
         else "the threadgroup_barrier"
     )
-    text = f"{there} of {whole} {threads} reach {what}"
-    if gone and raw.size:
+    text = f"thread {_three(raw.thread)} is one of {there} of {whole} {threads} that reach {what}"
+    if raw.is_astray:
+        text += " together; others come to it in another round of a loop, or by another call"
+    elif gone and raw.size:
         text += "; the others have returned or took another branch"
     elif gone:
         text += f"; {gone} have returned"
     if other.line:
         text += f"; thread {_three(raw.other_thread)} waits at line {other.line}"
+    elif raw.has_other:
+        text += f"; thread {_three(raw.other_thread)} is not among them"
     return text
 
 

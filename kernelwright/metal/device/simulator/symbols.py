@@ -30,7 +30,7 @@ _MATH = frozenset(
 """Of the C library, that clang makes of the builtins that our headers call, and of each other."""
 _MEMORY = frozenset(("memcpy", "memmove", "memset", "memcmp", "bcmp"))
 _INSTRUMENTS = (
-    *("__tsan_", "__ubsan_handle_", "kw_misaligned_copy"),
+    *("__tsan_", "__ubsan_handle_", "kw_misaligned_copy", "kw_instance", "kw_set_instance"),
     *("__sanitizer_cov_", "__start___", "__stop___"),
 )
 _INSTRUMENTED: frozenset[Variant] = frozenset(("sanitize", "count", "vet", "branches"))

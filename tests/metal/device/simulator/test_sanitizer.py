@@ -32,6 +32,13 @@ float total(const thread float* values, uint count) {
   for (uint k = 0; k < count; ++k) sum += values[k];
   return sum;
 }
+void meet(threadgroup float* s, uint l) {
+  s[l] += 1;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+}
+float sum_of_lanes(float v) { return simd_sum(v); }
+#define MEET threadgroup_barrier(mem_flags::mem_threadgroup)
+#define MEET_EITHER_WAY(condition) if (condition) { MEET; } else { MEET; }
 """
 _S = "threadgroup float s[64]; "
 _SYNC = "threadgroup_barrier(mem_flags::mem_threadgroup); "
@@ -122,12 +129,28 @@ _BUGS: dict[ReportKind, list[str]] = {
         ),
         "for (uint k = 0; k < l; k++) threadgroup_barrier(mem_flags::mem_none); y[i] = x[i];",
         "y[i] = x[i]; if (lane < 7) simdgroup_barrier(mem_flags::mem_none);",
+        # Of one place, in different rounds of a loop, and by different calls.
+        _S + "s[l] = x[i]; for (uint k = 0; k < 4; k++) { if ((k + l) % 2) continue; " + _SYNC + "}"
+        "y[i] = s[l];",
+        _S + "s[l] = x[i]; uint k = 0; while (k < 4) if ((k++ + l) % 2) meet(s, l); y[i] = s[l];",
+        _S + "s[l] = x[i]; for (uint j = 0; j < 4; j++) { if ((j + l) % 2) continue;"
+        "for (uint k = 0; k < 2; k++) meet(s, l); } y[i] = s[l];",
+        _S + "s[l] = x[i]; if (l % 2) meet(s, l); else { s[l] *= 2; meet(s, l); } y[i] = s[l];",
+        _S + "s[l] = x[i]; switch (l % 2) { case 0: meet(s, l); break; default: meet(s, l); }"
+        "y[i] = s[l];",
+        _S + "s[l] = x[i]; MEET_EITHER_WAY(l % 2) y[i] = s[l];",
     ],
     ReportKind.DIVERGENT_SIMD_OPERATION: [
-        # Two calls of one line are two places.
-        "y[i] = l & 1 ? simd_sum(x[i]) : -simd_sum(-x[i]);",
-        "float v = x[i]; if (l % 2) v = simd_sum(v); y[i] = v;",
-        "y[i] = x[i]; if (lane > 20) return; y[i] = simd_max(x[i]);",
+        (
+            "float v = 0; for (uint k = 0; k < 4; k++) { if ((k + l) % 2) continue;"
+            "v += simd_sum(x[i]); } y[i] = v;"
+        ),
+        "y[i] = l % 2 ? sum_of_lanes(x[i]) : -sum_of_lanes(-x[i]);",
+        (
+            "float v = 0; for (uint k = 0; k < 4; k++)"
+            "if ((k + l) % 2) v += simd_shuffle_xor(x[i], 1); y[i] = v;"
+        ),
+        "float v = 0; if (lane < 16) v = simd_shuffle(x[i], 20); y[i] = v;",
         (
             "float v = x[i]; if (lane < 16) v = simd_shuffle_down(v, 1);\n"
             "else v = simd_shuffle_down(v, 1); y[i] = v;"
@@ -221,11 +244,48 @@ _CORRECT = {
     "uniform_barrier": "for (uint k = 0; k < group + 2; k++) " + _SYNC + "y[i] = 0;",
     "vectors": "if (l % 4 == 0) ((device float4*)y)[i / 4] = ((const device float4*)x)[i / 4];",
     "shifts": "y[i] = 1 << (i % 32); y[i] += int(0x80000000u) << 1;",
+    "different_ways_in_equal_rounds": _S
+    + "s[l] = x[i]; for (uint k = 0; k < 4; k++) { for (uint j = 0; j < l; j++) s[l] += 1;"
+    "if ((k + l) % 2) s[l] += 1; else s[l] *= 2; meet(s, l); if (l % 3) continue; s[l] += 1; }"
+    "y[i] = s[l];",
+    "rounds_of_an_unrolled_loop": _S + "s[l] = x[i];\n#pragma clang loop unroll(full)\n"
+    "for (uint k = 0; k < 4; k++) { if ((k + l) % 2) s[l] += k; meet(s, l); } y[i] = s[l];",
+    "one_helper_twice": _S + "s[l] = x[i]; meet(s, l); meet(s, l); y[i] = s[l];",
+    "left_from_within": _S + "s[l] = x[i]; for (uint k = 0;; k++) { meet(s, l); if (k == group) "
+    "break; if (l % 2) continue; s[l] += 1; } y[i] = s[l];",
+    "rounds_of_simdgroups": _S
+    + "s[l] = x[i]; float v = 0; for (uint k = 0; k < 2 + sg; k++) v += sum_of_lanes(x[i]);"
+    "MEET; y[i] = v + s[63 - l];",
+    "branches_of_simdgroups": "y[i] = sg == 1 ? sum_of_lanes(x[i]) : -sum_of_lanes(-x[i]);",
 }
+# Metal Shading Language Specification 4, 6.9.2: these work on the active threads.
+_ACTIVE_LANES = {
+    "sums_of_branches": "y[i] = l & 1 ? simd_sum(x[l]) : -simd_sum(-x[l]);",
+    "sum_in_a_branch": "float v = 0; if (l % 2) v = simd_sum(x[l]); v += simd_sum(1); y[i] = v;",
+    "sum_in_the_other": "float v = 0; if (lane >= 16) v = simd_sum(x[l]); y[i] = v + simd_sum(1);",
+    "first_of_a_branch": "float v = 0; if (lane > 4 && simd_is_first()) v = lane; y[i] = v;",
+    "rest_after_return": "y[i] = 0; if (lane > 20) return; y[i] = simd_max(float(lane));",
+    "last_round_of_few": (
+        "float v = 0; for (uint k = lane; k < 40; k += 32) v += simd_sum(1.0f); y[i] = v;"
+    ),
+    "shuffle_in_a_branch": "float v = 0; if (lane < 16) v = simd_shuffle_xor(x[l], 1); y[i] = v;",
+}
+_L = np.arange(64)
+_OF_ACTIVE_LANES: dict[str, NDArray[np.generic]] = {
+    "sums_of_branches": np.where(_L < 32, np.where(_L % 2, 256, 240), np.where(_L % 2, 768, 752)),
+    "sum_in_a_branch": np.where(_L % 2, np.where(_L < 32, 256, 768), 0) + 32,
+    "sum_in_the_other": np.where(_L % 32 < 16, 0, np.where(_L < 32, 376, 888)) + 32,
+    "first_of_a_branch": np.where(_L % 32 == 5, 5, 0),
+    "rest_after_return": np.where(_L % 32 <= 20, 20, 0),
+    "last_round_of_few": np.where(_L % 32 < 8, 40, 32),
+    "shuffle_in_a_branch": np.where(_L % 32 < 16, _L ^ 1, 0),
+}
+_CORRECT |= _ACTIVE_LANES
 
 # Two threads access one place, in an order or with a value that makes it right, or atomically.
 _SUSPICIOUS = (
     *("simdgroup_exchange", "device_exchange", "same_value", "atomic_count", "atomic_maximum"),
+    *_ACTIVE_LANES,
 )
 
 
@@ -255,7 +315,13 @@ def vets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> boo
     return bool(request.param)
 
 
-def _launch(name: str, y: NDArray[np.generic] | None = None, order_seed: int = 0) -> Outcome:
+def _launch(
+    name: str,
+    y: NDArray[np.generic] | None = None,
+    order_seed: int = 0,
+    *,
+    sanitize: bool = True,
+) -> Outcome:
     y = np.full(128, np.nan, np.float32) if y is None else y
     fresh = () if name == "same_value" else ("y",)
     return (
@@ -265,8 +331,8 @@ def _launch(name: str, y: NDArray[np.generic] | None = None, order_seed: int = 0
             {"x": np.arange(128, dtype=np.float32), "y": y, "n": np.zeros(1, np.uint32)},
             grid=(128, 1, 1),
             threadgroup=(64, 1, 1),
-            fresh=fresh,
-            sanitize=True,
+            fresh=fresh if sanitize else (),
+            sanitize=sanitize,
             order_seed=order_seed,
         )
     )
@@ -303,6 +369,31 @@ def test_correct_kernel_is_left_to_the_sanitizer_only_where_it_may_not_be_correc
 @pytest.mark.parametrize("name", _CORRECT)
 def test_correct_kernel_gives_no_report(name: str, order_seed: int) -> None:
     assert _launch(name, order_seed=order_seed).reports == ()
+
+
+@pytest.mark.parametrize("sanitize", [False, True])
+@pytest.mark.parametrize("name", _ACTIVE_LANES)
+def test_operation_works_on_the_lanes_that_are_active(name: str, sanitize: bool) -> None:
+    y = np.full(128, np.nan, np.float32)
+
+    _launch(name, y, sanitize=sanitize)
+
+    assert y.tolist() == np.tile(_OF_ACTIVE_LANES[name], 2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "i"),
+    [(ReportKind.DIVERGENT_BARRIER, 6), (ReportKind.DIVERGENT_SIMD_OPERATION, 0)],
+)
+def test_meeting_in_different_rounds_names_place_and_both_threads(kind: ReportKind, i: int) -> None:
+    (report,) = _launch(_name(kind, i)).reports
+
+    assert report.kind is kind
+    assert report.line == report.other_line > 0
+    assert report.thread is not None
+    assert report.other_thread is not None
+    assert (report.thread[0] + report.other_thread[0]) % 2 == 1
+    assert "in another round of a loop, or by another call" in report.message
 
 
 def test_report_names_line_variable_offset_and_thread() -> None:

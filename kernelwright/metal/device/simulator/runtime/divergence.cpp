@@ -25,12 +25,13 @@ void name_other(Worker& worker, Report& report, uint32_t index) {
 }  // namespace
 
 void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
-                           uint32_t together) {
+                           const Meeting& meeting) {
   const bool is_barrier = first.wait_combine == nullptr;
   Report* report = found_in(
       worker, is_barrier ? Kind::DIVERGENT_BARRIER : Kind::DIVERGENT_SIMD_OPERATION, first);
   if (report == nullptr) return;
-  const uint32_t missing = simdgroup.present & ~together;
+  const uint32_t together = meeting.together, all = simdgroup.present & ~together;
+  const uint32_t missing = meeting.astray ? meeting.astray : meeting.missed ? meeting.missed : all;
   if (missing != 0) {
     const uint32_t lane = simdgroup.index * KW_SIMD_WIDTH + (uint32_t)__builtin_ctz(missing);
     const Fiber& other = worker.fibers[lane];
@@ -38,6 +39,7 @@ void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fib
     const bool waits = (simdgroup.at_simd | simdgroup.at_barrier) & missing & -missing;
     report->other_pc = waits ? other.wait_pc - worker.launch->module_low : 0;
   }
+  report->is_astray = meeting.astray != 0;
   report->size = 1;  // a matter of one simdgroup
   report->details[0] = __builtin_popcount(together);
   report->details[1] = __builtin_popcount(simdgroup.present);
@@ -67,13 +69,15 @@ void report_barrier_sites(Worker& worker) {
   const Fiber& first = worker.fibers[0];
   uint32_t elsewhere = 0, other = 0;
   for (uint32_t i = 1; i < worker.threads; i++) {
-    if (worker.fibers[i].wait_site == first.wait_site) continue;
+    const Fiber& fiber = worker.fibers[i];
+    if (fiber.wait_site == first.wait_site && fiber.instance == first.instance) continue;
     if (elsewhere++ == 0) other = i;
   }
   if (elsewhere == 0) return;
   Report* report = found_in(worker, Kind::DIVERGENT_BARRIER, first);
   if (report == nullptr) return;
   name_other(worker, *report, other);
+  report->is_astray = worker.fibers[other].wait_site == first.wait_site;
   report->other_pc = worker.fibers[other].wait_pc - worker.launch->module_low;
   report->details[0] = worker.threads - elsewhere;
   report->details[1] = worker.threads;

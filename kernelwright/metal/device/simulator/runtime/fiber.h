@@ -25,6 +25,7 @@ struct alignas(64) Fiber {
   uint32_t wait_site;  // line and column of the operation that it waits in
   kw_combine wait_combine;
   uint64_t wait_pc;    // the same place, as an address
+  uint64_t instance;   // of a sanitizing build: which dynamic instance of it, see instance.py
   uint64_t shape;      // of the threadgroup that `context` was made for
   alignas(64) kw_thread context;
 };
@@ -47,6 +48,7 @@ struct alignas(64) Simdgroup {
   // What the lanes in at_simd wait for; `differs` once they do not all wait for the same.
   kw_combine combine;
   uint32_t site;
+  uint64_t instance;
   uint32_t flags;       // of the simdgroup barrier: the memories that it orders
   bool differs;
   alignas(64) unsigned char in[KW_SIMD_WIDTH * KW_SLOT_BYTES];

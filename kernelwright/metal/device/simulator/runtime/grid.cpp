@@ -60,6 +60,7 @@ static void place_in_group(const Worker& worker, uint32_t i, kw_thread& thread) 
 
 void place_thread(const Worker& worker, uint32_t i, Fiber& fiber) {
   kw_thread& thread = fiber.context;
+  fiber.instance = 0;
   if (fiber.shape != worker.shape) {
     place_in_group(worker, i, thread);
     fiber.shape = worker.shape;

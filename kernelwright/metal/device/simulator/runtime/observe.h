@@ -8,14 +8,20 @@ namespace kw {
 inline bool sanitizes(const Worker& worker) { return worker.launch->request.sanitizes != 0; }
 
 // divergence.cpp
+// Lanes that wait for one operation.
+struct Meeting {
+  uint32_t together;
+  uint32_t astray;  // at the same place, in another round of a loop or by another call
+  uint32_t missed;  // that those together need
+};
 void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
-                           uint32_t together);
+                           const Meeting& meeting);
 void report_missing_at_barrier(Worker& worker);
 void report_barrier_sites(Worker& worker);
 
 inline void observe_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
-                                   uint32_t together) {
-  if (sanitizes(worker)) report_divergent_simd(worker, simdgroup, first, together);
+                                   const Meeting& meeting) {
+  if (sanitizes(worker)) report_divergent_simd(worker, simdgroup, first, meeting);
 }
 
 // Every live thread waits in a barrier that the others have left for good.

@@ -44,7 +44,7 @@ struct Report {
   uint32_t is_write, other_is_write;
   kw_uint3 thread, threadgroup, other_thread;
   uint32_t has_other;
-  uint32_t padding;
+  uint32_t is_astray;  // the other thread is at the same place, in another round or by another call
   int64_t details[3];  // by kind: counts of threads, lane masks, operands
 };
 

@@ -23,22 +23,39 @@ uint32_t choose(Worker& worker, uint32_t mask) {
   return ((uint32_t)__builtin_ctz(turned) + turn) & 31;
 }
 
-// Lanes that wait at one place perform their operation without the others: a GPU would too, but
-// what the missing lanes contribute is undefined, so it is told.
+// The lane of those that wait whose place the text has first: it may be in a branch that leads to
+// where the others are.
+const Fiber& first_in_text(const Fiber* lanes, uint32_t waiting) {
+  const Fiber* first = &lanes[__builtin_ctz(waiting)];
+  for (uint32_t rest = waiting & (waiting - 1); rest != 0; rest &= rest - 1) {
+    const Fiber& other = lanes[__builtin_ctz(rest)];
+    if (order_in_text(other.wait_site) < order_in_text(first->wait_site)) first = &other;
+  }
+  return *first;
+}
+
+// Lanes that wait at one place perform their operation without the others, as a GPU's active lanes
+// do. It is told where Metal leaves undefined what comes of it: in barriers, where a lane reads one
+// that takes no part, and where others wait for the same operation in another round of a loop or
+// by another call.
 void release_divergent(Worker& worker, Simdgroup& simdgroup) {
   Fiber* lanes = worker.fibers + simdgroup.index * KW_SIMD_WIDTH;
-  const Fiber& first = lanes[__builtin_ctz(simdgroup.at_simd)];
-  uint32_t together = 0;
+  const Fiber& first = first_in_text(lanes, simdgroup.at_simd);
+  uint32_t together = 0, astray = 0;
   for (uint32_t rest = simdgroup.at_simd; rest != 0; rest &= rest - 1) {
-    uint32_t lane = (uint32_t)__builtin_ctz(rest);
-    if (lanes[lane].wait_site == first.wait_site && lanes[lane].wait_combine == first.wait_combine)
-      together |= bit(lane);
+    const uint32_t lane = (uint32_t)__builtin_ctz(rest);
+    const Fiber& other = lanes[lane];
+    if (other.wait_site != first.wait_site || other.wait_combine != first.wait_combine) continue;
+    (other.instance == first.instance ? together : astray) |= bit(lane);
   }
-  observe_divergent_simd(worker, simdgroup, first, together);
+  worker.missed_lanes = 0;
   if (first.wait_combine != nullptr)
     perform(worker, simdgroup, first.wait_combine, together);
   else
     pass_barrier(simdgroup);
+  const uint32_t missed = worker.missed_lanes & simdgroup.present & ~together;
+  if (first.wait_combine == nullptr || (missed | astray) != 0)
+    observe_divergent_simd(worker, simdgroup, first, {together, astray, missed});
   simdgroup.at_simd &= ~together;
   simdgroup.differs = simdgroup.at_simd != 0;
   simdgroup.ready |= together;

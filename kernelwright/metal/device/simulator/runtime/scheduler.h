@@ -8,6 +8,9 @@ namespace kw {
 // Bits of a barrier's flags: Metal's mem_flags::mem_device and mem_threadgroup.
 constexpr uint32_t ORDERS_DEVICE = 1, ORDERS_THREADGROUP = 2;
 
+// Grows from line to line of the text, and with the column.
+inline uint64_t order_in_text(uint32_t site) { return (uint64_t)(site & KW_LINES) << 32 | site; }
+
 // Runs every thread of the worker's threadgroup as a fiber, until all have returned.
 void run_fibers(Worker& worker);
 // Parks the running fiber, which has noted what it waits for, until it is ready again.

@@ -22,9 +22,11 @@ bool completes(Fiber& fiber, kw_combine combine, uint32_t site, uint64_t pc) {
   if (simdgroup.at_simd == 0) {
     simdgroup.combine = combine;
     simdgroup.site = site;
+    simdgroup.instance = fiber.instance;
     simdgroup.differs = false;
   }
-  simdgroup.differs |= simdgroup.combine != combine || simdgroup.site != site;
+  simdgroup.differs |= simdgroup.combine != combine || simdgroup.site != site ||
+                       simdgroup.instance != fiber.instance;
   simdgroup.at_simd |= bit(fiber.lane);
   if (simdgroup.at_simd != simdgroup.present || simdgroup.differs) return false;
   simdgroup.at_simd = 0;
@@ -93,6 +95,12 @@ KW_EXPORT void kw_barrier(kw_uint flags, kw_uint site) {
   release_barrier(worker, flags);
   fiber.simdgroup->ready &= ~bit(fiber.lane);
 }
+
+// Of the call that has led to where the running thread is; instance.py writes these calls.
+KW_EXPORT uint64_t kw_instance(void) { return current->running->instance; }
+KW_EXPORT void kw_set_instance(uint64_t instance) { current->running->instance = instance; }
+
+KW_EXPORT void kw_missed_lanes(kw_uint lanes) { current->missed_lanes |= lanes; }
 
 KW_EXPORT void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment) {
   Worker& worker = *current;

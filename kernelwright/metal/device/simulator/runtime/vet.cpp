@@ -68,8 +68,9 @@ void enter_lanes(Worker& worker, uint32_t first) {
 
 void run_lanes(Worker& worker, uint32_t region, const kw_thread& first, char* frame, uint32_t* at,
                uint32_t count) {
-  vet_of(worker).wide.regions[region](worker.buffers, &first, frame, 0, count, at,
-                                      &worker.examiner->findings);
+  Findings& findings = findings_of(worker);
+  findings.instance_of_some = findings.instance_of_each = 0;
+  vet_of(worker).wide.regions[region](worker.buffers, &first, frame, 0, count, at, &findings);
 }
 
 // Threads that never wait run a row at a time.
@@ -102,6 +103,8 @@ uint32_t run_to_barrier(Worker& worker, uint32_t index, bool& together) {
   for (;;) {
     run_lanes(worker, at[0], worker.running->context, frame, at, count);
     for (uint32_t i = 1; i < count; i++) together &= at[i] == at[0];
+    const Findings& findings = findings_of(worker);
+    together &= at[0] == 0 || findings.instance_of_some == findings.instance_of_each;
     if (!together || at[0] == 0) return at[0];
     const Stop& stop = wide.stops[at[0] - 1];
     if (stop.kind == StopKind::BARRIER) return at[0];
@@ -126,10 +129,12 @@ void run_simdgroups(Worker& worker) {
   place_simdgroups(worker);
   for (bool together = true; !stops(*worker.launch);) {
     uint32_t barrier = 0;
+    uint64_t instance = 0;
     for (uint32_t i = 0; i < worker.simdgroup_count && together; i++) {
       const uint32_t at = run_to_barrier(worker, i, together);
-      if (i == 0) barrier = at;
-      together &= at == barrier;
+      const uint64_t found = at == 0 ? 0 : findings_of(worker).instance_of_each;
+      if (i == 0) barrier = at, instance = found;
+      together &= at == barrier && found == instance;
     }
     if (!together) suspect(worker);
     if (!together || barrier == 0) break;

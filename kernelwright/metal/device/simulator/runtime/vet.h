@@ -45,7 +45,10 @@ struct Track {
 // What the compiled code reads and writes; vetting.py has the same layout.
 struct Findings {
   uint32_t is_suspicious;
-  uint32_t padding[3];
+  uint32_t padding;
+  // Bits of the instances of the waits that lanes have come to: of some lane, and of each.
+  uint64_t instance_of_some, instance_of_each;
+  uint64_t filling;
   Track tracks[FIRST_VARIABLE + MOST_VARIABLES];
 };
 

@@ -113,10 +113,15 @@ void combine_apart(Lanes& lanes, const Stop& stop, uint32_t together) {
   }
 }
 
-// The first lane that waits for its simdgroup goes on, with those that wait at the same place.
+// Of the lanes that wait for their simdgroup those go on whose place the text has first, as fibers do.
 void release_some(Lanes& lanes) {
   Simdgroup& simdgroup = lanes.simdgroup;
-  const Stop& stop = lanes.stop((uint32_t)__builtin_ctz(simdgroup.at_simd));
+  const Stop* first = &lanes.stop((uint32_t)__builtin_ctz(simdgroup.at_simd));
+  for (uint32_t rest = simdgroup.at_simd; rest != 0; rest &= rest - 1) {
+    const Stop& other = lanes.stop((uint32_t)__builtin_ctz(rest));
+    if (order_in_text(other.site) < order_in_text(first->site)) first = &other;
+  }
+  const Stop& stop = *first;
   uint32_t together = 0;
   for (uint32_t rest = simdgroup.at_simd; rest != 0; rest &= rest - 1) {
     const uint32_t lane = (uint32_t)__builtin_ctz(rest);

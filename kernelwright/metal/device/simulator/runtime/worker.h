@@ -76,6 +76,7 @@ struct Worker {
   uint64_t arena_low, arena_size;
   Shadow* shadow;  // of threadgroup memory; kept between launches
   Pending pending;
+  uint32_t missed_lanes;  // of the operation at hand: lanes that it needs and that are not there
   uint64_t last_address, last_pc;  // of the last access seen; a fault right after it is its own
   OwnAtomics own_atomics;
   uint64_t constants_low, constants_high;  // addresses known to be the library's own

@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kernelwright.metal.device.simulator.instance import MET
 from kernelwright.metal.device.simulator.wide.assembly import Instruction, UnknownAssemblyError
 from kernelwright.metal.device.simulator.wide.marked import MARK, SUSPECT
 from kernelwright.metal.device.simulator.wide.opaque import Opaque
 from kernelwright.metal.device.simulator.wide.origin import pointer_of
 from kernelwright.metal.device.simulator.wide.ramp import Probe
 from kernelwright.metal.device.simulator.wide.vetting import (
+    INSTANCES_AT,
     INSTRUMENTED,
     TRACK_BYTES,
     TRACKS_AT,
@@ -24,6 +26,8 @@ from kernelwright.metal.device.simulator.wide.vetting import (
 _SIZE, _WRITES, _READS, _TAG, _LOWEST, _SPAN = 8, 16, 24, 32, 40, 44
 _WRITE_CLAIMS, _READ_CLAIMS = 48, 56
 """Where Track of vet.h has its fields."""
+_INSTANCES = (("%vet.instance.some", 0), ("%vet.instance.every", -1))
+"""Bits that the instance of some lane has, and those that each has; with what they are at first."""
 _MOST_LANES = 1024
 """Of one call."""
 
@@ -67,6 +71,7 @@ class Guard:
             "store i1 false, ptr %vet.bad",
             "%vet.lane = sub i32 %i32, %vet.lane.first",
         ]
+        self._has_instances = False
         self._first = self._probe("%vet.lane.first", "first")
         self._last = self._probe("%vet.lane.last", "last")
 
@@ -76,13 +81,15 @@ class Guard:
 
     def is_asked(self, i: Instruction) -> bool:
         """Say whether an instruction stands for a question, and is nothing else."""
-        return i.callee == SUSPECT or i.callee.startswith(INSTRUMENTED)
+        return i.callee in (SUSPECT, MET) or i.callee.startswith(INSTRUMENTED)
 
     def ask(self, i: Instruction, operand: Callable[[str], str], is_conditional: bool) -> list[str]:
         """Return what stands in the place of a mark."""
         self._is_conditional = is_conditional
         if i.callee == SUSPECT:
             return self.suspect("true")
+        if i.callee == MET:
+            return self._meet(i, operand)
         mark = MARK.match(i.callee)
         if mark is None:
             raise UnknownAssemblyError(i.text)
@@ -98,6 +105,20 @@ class Guard:
         if tracked.has_traces and "write" in mark[2]:
             lines += self._write(tracked, offset, width)
         return lines
+
+    def _meet(self, i: Instruction, operand: Callable[[str], str]) -> list[str]:
+        """Note the instance of the wait that a lane has come to, for the runtime to compare."""
+        found = re.search(r"\(i64 (?:noundef )?(\S+)\)", i.text)
+        if found is None:
+            raise UnknownAssemblyError(i.text)
+        if not self._has_instances:
+            self._has_instances = True
+            for name, first in _INSTANCES:
+                self.before += [f"{name}.all = alloca i64", f"store i64 {first}, ptr {name}.all"]
+            self.before.append("%vet.instance = alloca i64")
+            self.head.append("store i64 0, ptr %vet.instance")
+        value = operand(found[1]) if found[1].startswith("%") else found[1]
+        return [f"store i64 {value}, ptr %vet.instance"]
 
     def ask_of_own(
         self, i: Instruction, operand: Callable[[str], str], is_conditional: bool
@@ -324,6 +345,14 @@ class Guard:
                 f"{name}.after = add i32 {name}.before, {name}.lane",
                 f"store i32 {name}.after, ptr {name}.all",
             ]
+        if self._has_instances:
+            lines.append("%vet.instance.lane = load i64, ptr %vet.instance")
+            for (name, _), operation in zip(_INSTANCES, ("or", "and"), strict=True):
+                lines += [
+                    f"{name}.before = load i64, ptr {name}.all",
+                    f"{name}.after = {operation} i64 {name}.before, %vet.instance.lane",
+                    f"store i64 {name}.after, ptr {name}.all",
+                ]
         return lines
 
     def leave(self) -> list[str]:
@@ -345,6 +374,13 @@ class Guard:
                 f"{name}.new = add i64 {name}.old, {name}.wide",
                 f"store i64 {name}.new, ptr {name}.at",
             ]
+        if self._has_instances:
+            for (name, _), at in zip(_INSTANCES, INSTANCES_AT, strict=True):
+                lines += [
+                    f"{name}.found = load i64, ptr {name}.all",
+                    f"{name}.at = getelementptr i8, ptr %vet, i64 {at}",
+                    f"store i64 {name}.found, ptr {name}.at",
+                ]
         return lines
 
     def _next(self) -> int:

@@ -21,8 +21,9 @@ MOST_TRACES = 64
 """Of one access."""
 _FIRST_VARIABLE = 96
 """Tracks of threadgroup variables follow those of all arguments; `Vet` of vet.h."""
-TRACKS_AT, TRACK_BYTES = 16, 64
-"""Where Findings of vet.h has its tracks, and how large each is."""
+INSTANCES_AT = (8, 16)
+TRACKS_AT, TRACK_BYTES = 32, 64
+"""Where Findings of vet.h has its instances and its tracks, and how large each is."""
 _WIDEST_GRAIN = 16
 _MARKED_BYTES = (1, 2, 4, 8, 16)
 INSTRUMENTED = "@__tsan_"

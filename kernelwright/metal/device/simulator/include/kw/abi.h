@@ -48,6 +48,8 @@ void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint out_size,
                   kw_combine combine, kw_uint site);
 void kw_barrier(kw_uint flags, kw_uint site);
 void kw_simdgroup_barrier(kw_uint flags, kw_uint site);
+// Says of an operation that it needs lanes which do not take part; only under KW_SANITIZE.
+void kw_missed_lanes(kw_uint lanes);
 void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment);
 
 // Operation counts of counting builds; the standard library calls it only under KW_COUNT.
