@@ -23,6 +23,7 @@ from kernelwright.metal.device.simulator.counters import (
 )
 from kernelwright.metal.device.simulator.failure import (
     INVALID_ADDRESS,
+    PART,
     PROTECTION,
     TRAP,
     WORK,
@@ -111,10 +112,18 @@ class Dispatch:
         runtime = load_runtime()
         request = self._request(buffers, options, unset)
         raw = RawReports() if options.sanitize else None
-        if raw is not None:
-            request.reports = ctypes.pointer(raw)
         counting = self._counting(request) if options.count else None
-        performed = native.perform(runtime, request, loan_s=clock.loan_s, deadline=clock.deadline)
+        while True:
+            if raw is not None:
+                request.reports = ctypes.pointer(raw)
+            performed = native.perform(
+                runtime, request, loan_s=clock.loan_s, deadline=clock.deadline
+            )
+            if performed.outcome.failure != PART:
+                break
+            # It left everything as it was.
+            _track_bytes(request, performed.outcome.address)
+            raw = RawReports()
         if performed.is_spent:
             raise LoanSpentError
         outcome = performed.outcome
@@ -247,6 +256,14 @@ def workers_of(
         return 1
     # A core runs whole threadgroups.
     return min(_core_count(), _threadgroups(grid, threadgroup))
+
+
+def _track_bytes(request: native.RawRequest, memory: int) -> None:
+    """Have each byte tracked of a buffer with narrow accesses, or of threadgroup memory."""
+    if memory < _MOST_BUFFERS:
+        request.buffers[memory].itemsize = 1
+    else:
+        request.tracks_bytes = 1
 
 
 @cache

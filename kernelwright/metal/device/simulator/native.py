@@ -89,7 +89,7 @@ class RawRequest(ctypes.Structure):
         ("unset_first", ctypes.c_uint32),
         ("unset_count", ctypes.c_uint32),
         ("unset_word", ctypes.c_uint32),
-        ("padding", ctypes.c_uint32),
+        ("tracks_bytes", ctypes.c_uint32),
     )
 
 

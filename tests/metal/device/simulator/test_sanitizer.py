@@ -81,6 +81,11 @@ _BUGS: dict[ReportKind, list[str]] = {
         _S + "if (group == 0) s[l] = x[i]; " + _SYNC + "y[i] = s[l];",
         _S + "s[l] += x[i]; y[i] = s[l];",
         "threadgroup half h[64]; if (l % 2) h[l] = half(x[i]); " + _SYNC + "y[i] = h[l];",
+        _S + "((threadgroup half*)s)[2 * l] = half(x[i]); " + _SYNC + "y[i] = s[l];",
+        _S
+        + "((threadgroup uchar*)s)[l] = uchar(x[i]); "
+        + _SYNC
+        + "y[i] = ((threadgroup uchar*)s)[l + 1];",
     ],
     ReportKind.UNINITIALISED_VARIABLE_READ: [
         "float v; if (x[i] > 3) v = 1; y[i] = v;",
@@ -97,6 +102,7 @@ _BUGS: dict[ReportKind, list[str]] = {
         "y[i] += x[i];",
         "y[i] = max(y[i], x[i]);",
         "if (i % 2) y[i] = x[i]; threadgroup_barrier(mem_flags::mem_device); y[i ^ 1] = y[i];",
+        "((device ushort*)y)[2 * i] = ushort(i); y[i] += x[i];",
     ],
     ReportKind.THREADGROUP_RACE: [
         _S + "s[l] = x[i]; y[i] = s[63 - l];",
@@ -107,6 +113,13 @@ _BUGS: dict[ReportKind, list[str]] = {
         _S + "s[l] = x[i]; simdgroup_barrier(mem_flags::mem_none); y[i] = s[l ^ 1];",
         _S + "s[l] = x[i]; simdgroup_barrier(mem_flags::mem_device); y[i] = s[l ^ 1];",
         "threadgroup half h[64]; h[l] = half(x[i]); y[i] = h[l ^ 1];",
+        _S
+        + "s[l] = 0; "
+        + _SYNC
+        + "((threadgroup uchar*)s)[l / 2] = uchar(l);"
+        + _SYNC
+        + "y[i] = s[l / 8];",
+        _S + "((threadgroup half*)s)[l] = half(x[i]); y[i] = ((threadgroup half*)s)[l ^ 1];",
     ],
     ReportKind.DEVICE_RACE: [
         "y[i / 2] = x[i]; if (i < 64) y[i + 64] = 0;",
@@ -118,6 +131,14 @@ _BUGS: dict[ReportKind, list[str]] = {
         "y[l] = x[i]; y[64 + l] = 0;",
         "y[i] = x[i]; simdgroup_barrier(mem_flags::mem_threadgroup); y[i] = x[i] + y[i ^ 1];",
         "atomic_fetch_add_explicit(n, 1u, memory_order_relaxed); y[i] = ((device uint*)n)[0];",
+        (
+            "y[i] = x[i]; threadgroup_barrier(mem_flags::mem_device);"
+            "((device uchar*)y)[4 * (i / 2)] = uchar(i);"
+        ),
+        (
+            "device half* h = (device half*)y; h[2 * i] = half(x[i]);"
+            "h[2 * i + 1] = h[(2 * i + 2) % 256];"
+        ),
     ],
     ReportKind.DIVERGENT_BARRIER: [
         "if (l < 40) { " + _SYNC + "} else { " + _SYNC + "} y[i] = x[i];",
@@ -183,6 +204,7 @@ _BUGS: dict[ReportKind, list[str]] = {
         "if (l != 7) y[i] = x[i];",
         "if (i < 100) y[i] = x[i];",
         "if (i % 2 == 0) ((device half*)y)[i] = 1;",
+        "((device half*)y)[2 * i] = 1;",
     ],
     ReportKind.DIVISION_BY_ZERO: [
         "y[i] = 7 / int(i % 3);",
@@ -241,6 +263,12 @@ _CORRECT = {
     "same_value": _S + "s[0] = 3; " + _SYNC + "y[i] = s[0]; y[0] = 3;",
     "halves": "threadgroup half h[64]; h[l] = half(x[i]); " + _SYNC + "y[i] = h[l ^ 1];",
     "bytes": "((device uchar4*)y)[i] = uchar4(1, 2, 3, 4);",
+    "bytes_one_by_one": "for (uint k = 0; k < 4; k++) ((device uchar*)y)[k * 128 + i] = uchar(k);",
+    "halves_of_words": _S
+    + "((threadgroup half*)s)[l] = half(x[i]); ((threadgroup half*)s)[64 + l] = 1; "
+    + _SYNC
+    + "y[i] = ((threadgroup half*)s)[l ^ 1] + s[63 - l];",
+    "bits_of_a_float": "y[i] = x[i]; ((device uchar*)y)[4 * i + 3] ^= 0x80;",
     "uniform_barrier": "for (uint k = 0; k < group + 2; k++) " + _SYNC + "y[i] = 0;",
     "vectors": "if (l % 4 == 0) ((device float4*)y)[i / 4] = ((const device float4*)x)[i / 4];",
     "shifts": "y[i] = 1 << (i % 32); y[i] += int(0x80000000u) << 1;",

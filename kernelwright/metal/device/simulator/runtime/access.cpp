@@ -16,22 +16,28 @@ namespace {
 struct Grains {
   Shadow& shadow;
   uint64_t first, last;
-  bool first_in_part, last_in_part;
   bool forgets;           // threadgroup memory: what other threadgroups did is void
   bool tracks_first_use;  // reading before writing is an error
 };
 
+// Ends a launch in which an access is to a part of a grain, `memory` being its buffer: the same
+// launch is to start again with each byte tracked.
+[[noreturn]] void ask_for_bytes(Worker& worker, uint64_t memory) {
+  fail(*worker.launch, PART, 0, memory, &worker);
+  abandon(worker);
+}
+
+bool is_part(uint64_t offset, uint32_t size, uint32_t shift) {
+  return ((offset | size) & ((1ull << shift) - 1)) != 0;
+}
+
 Grains grains_of(Shadow& shadow, uint64_t offset, uint32_t size, uint32_t shift, uint64_t base) {
-  const uint64_t mask = (1ull << shift) - 1, end = offset + size;
-  const uint64_t first = offset >> shift, last = (end - 1) >> shift;
-  return {shadow, base + first, base + last, (offset & mask) != 0 || (first == last && end & mask),
-          (end & mask) != 0, false, false};
+  return {shadow, base + (offset >> shift), base + ((offset + size - 1) >> shift), false, false};
 }
 
 // True when an earlier access conflicts with this one, given that one of them writes.
 bool conflicts(const Grains& grains, Trace before, Trace now) {
   if (!before.exists() || (grains.forgets && before.group() != now.group())) return false;
-  if (before.has(Trace::PART) || now.has(Trace::PART)) return false;
   if (before.has(Trace::ATOMIC) && now.has(Trace::ATOMIC)) return false;
   return concurrent(before, now);
 }
@@ -91,9 +97,7 @@ void check_read(Worker& worker, const Access& access, const Grains& grains, Mome
   const uint32_t site = (uint32_t)(access.pc - worker.launch->module_low);
   bool is_first = false;
   for (uint64_t i = grains.first; i <= grains.last; i++) {
-    const bool in_part = (i == grains.first && grains.first_in_part) ||
-                         (i == grains.last && grains.last_in_part);
-    Trace mine{now.bits | (in_part ? Trace::PART : 0)};
+    Trace mine = now;
     const Trace write = load_trace(&shadow.writes[i]);
     is_first |= grains.tracks_first_use && is_first_use(grains, write, now);
     if (!is_same_place(write, mine) && conflicts(grains, write, mine))
@@ -116,18 +120,15 @@ void check_write(Worker& worker, const Access& access, const Grains& grains, Mom
   const Trace now = trace_now(worker, moment, access.kind & ATOMIC ? Trace::ATOMIC : 0);
   const uint32_t site = (uint32_t)(access.pc - worker.launch->module_low);
   for (uint64_t i = grains.first; i <= grains.last; i++) {
-    const bool in_part = (i == grains.first && grains.first_in_part) ||
-                         (i == grains.last && grains.last_in_part);
-    const Trace mine{now.bits | (in_part ? Trace::PART : 0)};
     const Trace write = load_trace(&shadow.writes[i]), read = load_trace(&shadow.reads[i]);
-    const bool after_write = conflicts(grains, write, mine);
-    if ((after_write || conflicts(grains, read, mine)) && worker.pending.size == 0) {
+    const bool after_write = conflicts(grains, write, now);
+    if ((after_write || conflicts(grains, read, now)) && worker.pending.size == 0) {
       worker.pending = after_write
-                           ? race_with(worker, access, mine, write, shadow.write_sites[i], true)
-                           : race_with(worker, access, mine, read, shadow.read_sites[i], false);
+                           ? race_with(worker, access, now, write, shadow.write_sites[i], true)
+                           : race_with(worker, access, now, read, shadow.read_sites[i], false);
       memcpy(worker.pending.before, (void*)access.address, worker.pending.size);
     }
-    store_trace(&shadow.writes[i], mine);
+    store_trace(&shadow.writes[i], now);
     shadow.write_sites[i] = site;
   }
 }
@@ -162,6 +163,8 @@ void check_device(Worker& worker, const Access& access) {
     return;
   }
   if (slot.writable) {
+    if (is_part(offset, access.size, slot.grain_shift))
+      ask_for_bytes(worker, (uint64_t)(&slot - arena.slots));
     Grains grains = grains_of(*slot.shadow, offset, access.size, slot.grain_shift, 0);
     grains.tracks_first_use = !slot.initialised;
     check_grains(worker, access, grains, device_moment(worker));
@@ -178,6 +181,7 @@ void check_threadgroup(Worker& worker, const Access& access) {
     return;
   }
   const uint32_t shift = grain_shift_of(variable->grain);
+  if (is_part(offset, access.size, shift)) ask_for_bytes(worker, MAXIMUM_BUFFERS);
   const uint64_t base = (uint64_t)(variable->address - worker.memory.start());
   Grains grains = grains_of(*worker.shadow, offset, access.size, shift, base);
   grains.forgets = grains.tracks_first_use = true;

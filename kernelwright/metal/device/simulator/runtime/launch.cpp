@@ -131,7 +131,7 @@ bool place_arguments(Worker& worker) {
   for (uint32_t i = 0; i < request.argument_count; i++) {
     const Argument& argument = request.arguments[i];
     char* address = worker.memory.allocate(ThreadgroupMemory::FIRST_ARGUMENT + i, argument.size, 16,
-                                           (uint32_t)argument.itemsize);
+                                           request.tracks_bytes ? 1 : (uint32_t)argument.itemsize);
     if (address == nullptr) return false;
     worker.buffers[request.buffer_count + i] = address;
   }
@@ -358,7 +358,7 @@ KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
   pthread_mutex_unlock(&launching);
   *outcome = team->launch.outcome;
   if (team->launch.arena != nullptr) {
-    copy_out(team->arena, team->launch.request);
+    if (team->launch.outcome.failure != PART) copy_out(team->arena, team->launch.request);
     if (!team->launch.failed) report_unwritten(team->launch);
     close_arena(team->arena);
   }

@@ -73,7 +73,8 @@ struct Request {
   uint64_t work_limit, group_work_limit;
   // Variables and threads in which what is not set holds a word, see unset.cpp.
   uint64_t unset_thread, unset_threads;
-  uint32_t unset_first, unset_count, unset_word, padding;
+  uint32_t unset_first, unset_count, unset_word;
+  uint32_t tracks_bytes;  // of threadgroup memory, each alone, not the elements of variables
 };
 
 enum Failure : uint32_t {
@@ -87,6 +88,7 @@ enum Failure : uint32_t {
   PROTECTION,
   SUSPICION,  // of a vetted launch: the sanitizer should look at it
   WORK,       // of a metered launch: it does more than it may
+  PART,       // of a sanitized launch: an access is to a part of what is tracked as one
 };
 
 struct Outcome {

@@ -9,7 +9,7 @@ namespace kw {
 
 // One access in 64 bits, so that worker threads exchange them without tearing; 0 is none.
 //
-//   group 28 | thread + 1 11 | phase 15 | epoch 6 | reach 2 | part 1 | atomic 1
+//   group 28 | thread + 1 11 | phase 15 | epoch 6 | reach 2 | none 1 | atomic 1
 //
 // phase counts threadgroup barriers, epoch the simdgroup's own, of those that order this kind of
 // memory. Both wrap: after exactly 2^15 barriers without another access a race would go unseen. reach says
@@ -17,7 +17,7 @@ namespace kw {
 struct Trace {
   uint64_t bits;
 
-  static constexpr uint64_t PART = 2, ATOMIC = 1, FLAGS = 15;
+  static constexpr uint64_t ATOMIC = 1, FLAGS = 15;
   static constexpr uint32_t ALONE = 0, LANES = 1, SIMDGROUPS = 2, GROUPS = 3;
 
   bool exists() const { return bits != 0; }

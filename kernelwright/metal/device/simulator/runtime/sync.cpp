@@ -105,7 +105,8 @@ KW_EXPORT void kw_missed_lanes(kw_uint lanes) { current->missed_lanes |= lanes; 
 KW_EXPORT void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment) {
   Worker& worker = *current;
   if (char* address = worker.memory.find(id, size)) return address;
-  uint32_t grain = alignment < 4 ? (uint32_t)alignment : 4;
+  const uint32_t most = worker.launch->request.tracks_bytes ? 1 : 4;
+  const uint32_t grain = alignment < most ? (uint32_t)alignment : most;
   char* address = worker.memory.allocate(id, size, alignment, grain);
   if (address != nullptr) {
     memset(address, (int)worker.launch->request.poison, size + ThreadgroupMemory::GAP);

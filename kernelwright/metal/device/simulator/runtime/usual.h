@@ -52,7 +52,7 @@ KW_INLINE bool is_usual_read(const Watched& watched, Trace now, uint32_t site) {
   for (uint64_t i = watched.first; i <= watched.last; i++) {
     const Trace read = load_trace(&shadow.reads[i]);
     if (is_same_place(read, now) && !read.has(Trace::ATOMIC)) continue;
-    const bool is_alone = is_ordered(watched, read, now) || read.has(Trace::PART);
+    const bool is_alone = is_ordered(watched, read, now);
     store_trace(&shadow.reads[i], is_alone ? now : joined(read, now));
     shadow.read_sites[i] = site;
   }
