@@ -24,6 +24,10 @@ _BOUNDS = (
     *(ReportKind.DEVICE_OUT_OF_BOUNDS, ReportKind.THREADGROUP_OUT_OF_BOUNDS),
     ReportKind.THREAD_OUT_OF_BOUNDS,
 )
+_UNDEFINED = (
+    *(ReportKind.MISALIGNED_ACCESS, ReportKind.DIVISION_BY_ZERO),
+    ReportKind.SHIFT_OUT_OF_RANGE,
+)
 _SPACES = {"__global_device": "device", "__global_host": "constant", "__local": "threadgroup"}
 
 
@@ -154,7 +158,7 @@ def _message(kind: ReportKind, raw: RawReport, names: Names, other: Place) -> st
         return _race(kind, raw, variable, other)
     if kind in (ReportKind.DIVERGENT_BARRIER, ReportKind.DIVERGENT_SIMD_OPERATION):
         return _divergence(kind, raw, other)
-    if raw.file or kind is ReportKind.MISALIGNED_ACCESS:
+    if raw.file or kind in _UNDEFINED:
         return _undefined(kind, raw, names)
     access = f"{'writes' if raw.is_write else 'reads'} {raw.size} bytes"
     where = f"at byte {raw.offset} of {variable}" if variable else "at an address of no buffer"
@@ -224,6 +228,8 @@ def _undefined(kind: ReportKind, raw: RawReport, names: Names) -> str:
     if kind is ReportKind.DIVISION_BY_ZERO:
         return f"thread {thread} divides {value} by zero"
     type_ = _type_name(raw.details[2], names)
+    if kind is ReportKind.SHIFT_OUT_OF_RANGE and not raw.file:
+        return f"thread {thread} shifts a vector's element of {raw.details[0]} bits by {value}"
     if kind is ReportKind.SHIFT_OUT_OF_RANGE:
         return f"thread {thread} shifts {type_} by {value}"
     array = _indexed(kind, raw, names)

@@ -44,6 +44,23 @@ _SHARED_FLOAT = re.compile(
 )
 _SHARED_FLOATS_SINCE: LanguageVersion = "4.1"
 _DOUBLES = frozenset(("double", "long double"))
+_ATTRIBUTES = frozenset(
+    (
+        # Of C++, keywords included.
+        *("Aligned", "CXX11NoReturn", "Deprecated", "FallThrough", "Final", "Likely"),
+        *("NoUniqueAddress", "Override", "StandardNoReturn", "Unlikely", "Unused"),
+        "WarnUnusedResult",
+        # Of Metal's own texts: how classes are laid out, functions put in line, loops unrolled.
+        *("AlwaysInline", "Cold", "Hot", "LoopHint", "MaxFieldAlignment", "MayAlias", "NoInline"),
+        *("Packed", "Visibility"),
+        # The front end's, for references to arrays.
+        "EnableIf",
+    )
+)
+"""clang's names of attributes that Metal documents or its libraries use; Metal's own are gone from
+the text before clang sees it. Any other may change what the simulator is told of a kernel."""
+_ATTRIBUTE = re.compile(r"(\w+)Attr$")
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
@@ -78,6 +95,9 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
             yield node, message
         elif node.kind == "CXXMethodDecl" and _is_wide_subscript(node):
             yield node, "overloaded 'operator[]' cannot have more than one parameter"
+        elif (found := _ATTRIBUTE.match(node.kind)) and found[1] not in _ATTRIBUTES:
+            name = _CAPITAL.sub("_", found[1]).lower()
+            yield node, f"the attribute '{name}' is not supported in Metal; remove it"
 
 
 def _assigns_to_value(node: Node) -> bool:

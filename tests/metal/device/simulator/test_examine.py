@@ -232,6 +232,16 @@ HONEST = {
         "float a[2][2] = {{1, 2}, {3, 4}}; thread float (*p)[2] = a; y[i] = p[1][0];",
         "",
     ),
+    "attributes of C++ and hints": (
+        """#pragma clang loop unroll(full)
+for (uint k = 0; k < 3; k++)
+  switch (k) { case 1: y[i] = 1; [[fallthrough]]; default: y[i] = f(x[i]); }
+if (x[i] > 0) [[likely]] y[i] += sizeof(Tight);""",
+        """[[nodiscard, gnu::always_inline]] inline float f([[maybe_unused]] float v) { return 1; }
+__attribute__((noinline)) float g(float v) { return v; }
+struct __attribute__((packed)) Tight { float a; char b; };
+struct alignas(16) Wide { float a; };""",
+    ),
 }
 
 
@@ -457,6 +467,40 @@ atomic_fetch_sub_explicit((threadgroup atomic<float>*)t, 1.0f, memory_order_rela
         "atomic_fetch_or_explicit((device atomic_float*)y, 1.0f, memory_order_relaxed);",
         "",
         "atomic_float is added to and subtracted from; other operations take integers",
+    ),
+    "attribute of clang's": (
+        "y[i] = f(x[i]);",
+        '[[clang::no_sanitize("thread")]] float f(float v) { return v; }',
+        "the attribute 'no_sanitize' is not supported in Metal",
+    ),
+    "attribute by a macro": (
+        "y[i] = f(x[i]);",
+        """#define PLAIN __attribute__((disable_sanitizer_instrumentation))
+PLAIN float f(float v) { return v; }""",
+        "the attribute 'disable_sanitizer_instrumentation' is not supported in Metal",
+    ),
+    "attribute by a pragma": (
+        "y[i] = f(x[i]);",
+        """#pragma clang attribute push(__attribute__((no_sanitize("address"))), apply_to=function)
+float f(float v) { return v; }
+#pragma clang attribute pop""",
+        "the attribute 'no_sanitize' is not supported in Metal",
+    ),
+    "optimisation by a pragma": (
+        "y[i] = f(x[i]);",
+        """#pragma clang optimize off
+float f(float v) { return v; }""",
+        "the attribute 'optimize_none' is not supported in Metal",
+    ),
+    "attribute of a variable": (
+        "__attribute__((uninitialized)) float v; y[i] = v;",
+        "",
+        "the attribute 'uninitialized' is not supported in Metal",
+    ),
+    "attribute of a template": (
+        "y[i] = f(x[i]);",
+        "template <typename T> [[gnu::const]] T f(T v) { return v; }",
+        "the attribute 'const' is not supported in Metal",
     ),
 }
 

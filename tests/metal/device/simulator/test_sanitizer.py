@@ -210,11 +210,17 @@ _BUGS: dict[ReportKind, list[str]] = {
         "y[i] = 7 / int(i % 3);",
         "y[i] = 7u % (i / 64);",
         "int d = int(x[i]); d /= d - d; y[i] = d;",
+        "int4 v = int4(7) / int4(1, 2, 3, i % 2); y[i] = v.x;",
+        "uint2 v = uint2(7, i); v %= uint(i / 2); y[i] = v.y;",
+        "short4 v(i); v.xy /= short2(i % 3); y[i] = v.x + v.y;",
     ],
     ReportKind.SHIFT_OUT_OF_RANGE: [
         "y[i] = 1 << (i + 1);",
         "y[i] = 5u >> (32 + i % 2);",
         "y[i] = 1 << -int(i % 2);",
+        "int4 v = int4(1) << int4(1, 2, 3, 31 + i % 2); y[i] = v.w;",
+        "uint2 v(i, 5); v >>= uint2(0, i); y[i] = v.y;",
+        "ushort3 v = ushort3(3) << ushort(i); y[i] = v.y;",
     ],
 }
 
@@ -272,6 +278,10 @@ _CORRECT = {
     "uniform_barrier": "for (uint k = 0; k < group + 2; k++) " + _SYNC + "y[i] = 0;",
     "vectors": "if (l % 4 == 0) ((device float4*)y)[i / 4] = ((const device float4*)x)[i / 4];",
     "shifts": "y[i] = 1 << (i % 32); y[i] += int(0x80000000u) << 1;",
+    "vectors_of_integers": (
+        "int4 v = int4(7) / int4(1, 2, 3, 1 + i % 2); v %= 5; v = v << int4(0, 1, 31, i % 32);"
+        "float2 w = float2(i) / 0; v.xy >>= 3; y[i] = v.x + v.y + (w.x > 0 ? 1 : 0);"
+    ),
     "different_ways_in_equal_rounds": _S
     + "s[l] = x[i]; for (uint k = 0; k < 4; k++) { for (uint j = 0; j < l; j++) s[l] += 1;"
     "if ((k + l) % 2) s[l] += 1; else s[l] *= 2; meet(s, l); if (l % 3) continue; s[l] += 1; }"

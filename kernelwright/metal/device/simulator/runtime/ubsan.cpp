@@ -82,6 +82,16 @@ Report* found_at(Kind kind, const SourceLocation& location) {
   return report;
 }
 
+#define PC ((uint64_t)__builtin_return_address(0))
+
+// Of what only the place of the call is known.
+Report* found_by_call(Kind kind, uint64_t pc) {
+  Worker* worker = current;
+  if (worker == nullptr || worker->running == nullptr || worker->launch->reports == nullptr)
+    return nullptr;
+  return found(*worker, kind, pc);
+}
+
 }  // namespace
 
 KW_EXPORT void __ubsan_handle_type_mismatch_v1(TypeMismatchData* data, uint64_t pointer) {
@@ -94,12 +104,9 @@ KW_EXPORT void __ubsan_handle_type_mismatch_v1(TypeMismatchData* data, uint64_t 
 
 // What copy_alignment.py asks, which clang's checks do not, was answered with no.
 KW_EXPORT void kw_misaligned_copy(uint64_t address, uint64_t alignment) {
-  Worker* worker = current;
-  if (worker == nullptr || worker->running == nullptr || worker->launch->reports == nullptr) return;
-  const uint64_t pc = (uint64_t)__builtin_return_address(0);
-  Report* report = found(*worker, Kind::MISALIGNED_ACCESS, pc);
+  Report* report = found_by_call(Kind::MISALIGNED_ACCESS, PC);
   if (report == nullptr) return;
-  locate(*worker, *report, address);
+  locate(*current, *report, address);
   report->details[1] = (int64_t)alignment;
   publish(*report);
 }
@@ -115,10 +122,7 @@ KW_EXPORT void __ubsan_handle_out_of_bounds(OutOfBoundsData* data, uint64_t inde
 
 // Through a pointer or reference, of which only the call's place is known.
 KW_EXPORT void __ubsan_handle_local_out_of_bounds() {
-  Worker* worker = current;
-  if (worker == nullptr || worker->running == nullptr || worker->launch->reports == nullptr) return;
-  const uint64_t pc = (uint64_t)__builtin_return_address(0);
-  Report* report = found(*worker, Kind::THREAD_OUT_OF_BOUNDS, pc);
+  Report* report = found_by_call(Kind::THREAD_OUT_OF_BOUNDS, PC);
   if (report == nullptr) return;
   report->place = Place::THREAD;
   publish(*report);
@@ -136,5 +140,21 @@ KW_EXPORT void __ubsan_handle_divrem_overflow(OverflowData* data, uint64_t left,
   Report* report = found_at(Kind::DIVISION_BY_ZERO, data->location);
   if (report == nullptr) return;
   report->details[1] = value_of(*data->type, left);
+  publish(*report);
+}
+
+// Of a vector's elements, which clang does not check.
+KW_EXPORT void kw_vector_division(kw_ulong left) {
+  Report* report = found_by_call(Kind::DIVISION_BY_ZERO, PC);
+  if (report == nullptr) return;
+  report->details[1] = (int64_t)left;
+  publish(*report);
+}
+
+KW_EXPORT void kw_vector_shift(kw_ulong amount, kw_uint bits) {
+  Report* report = found_by_call(Kind::SHIFT_OUT_OF_RANGE, PC);
+  if (report == nullptr) return;
+  report->details[0] = bits;
+  report->details[1] = (int64_t)amount;
   publish(*report);
 }

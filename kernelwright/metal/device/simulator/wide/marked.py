@@ -18,7 +18,8 @@ _SET = re.compile(
     r"^  (%\S+) = (?:tail )?call ptr @__tsan_memset\((ptr .*), i(?:8|32) (.*), i64 (\d+)\)"
 )
 _HANDLER = re.compile(
-    r"^  (?:tail )?call void @(?:__ubsan_handle_\w+|kw_misaligned_copy|llvm\.(?:ubsan)?trap)\(.*$"
+    r"^  (?:tail )?call void @(?:__ubsan_handle_\w+|kw_misaligned_copy|kw_vector_\w+"
+    r"|llvm\.(?:ubsan)?trap)\(.*$"
 )
 _DIVISION = re.compile(r"^  (%\S+ = [us](?:div|rem) (?:exact )?(i\d+) \S+, )(%[^,\s]+)(.*)$")
 _SHIFT = re.compile(
