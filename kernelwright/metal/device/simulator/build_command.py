@@ -24,6 +24,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     JOINED_FLAGS,
     METERED_FLAGS,
     NARROW_FLAGS,
+    PLACED_FLAGS,
     SCALAR_FLAGS,
     SETTLED_FLAGS,
     WIDENED_FLAGS,
@@ -51,7 +52,7 @@ _ARRAY = " = alloca ["
 _NOT_READ = "; not widened: all kernels: clang did not compile the widened text in time\n"
 FINISHED_FLAGS = (
     *("-Xclang", "-disable-llvm-passes", "-fPIC", "-ffunction-sections"),
-    *("-mllvm", "-trap-unreachable", "-Wno-pass-failed"),
+    *("-mllvm", "-trap-unreachable", "-Wno-pass-failed", *PLACED_FLAGS),
 )
 """Of the second half of a build whose listing is optimised already."""
 _TRAPS = ("-mllvm", "-trap-unreachable")

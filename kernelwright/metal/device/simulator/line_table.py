@@ -4,6 +4,7 @@ import bisect
 import functools
 import struct
 from dataclasses import dataclass, field
+from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 
 # DWARF 5, https://dwarfstd.org/doc/DWARF5.pdf: line number header entry formats (6.2.4.1), forms
@@ -36,9 +37,22 @@ class LineTable:
     places: list[Place] = field(default_factory=list)
 
     def find(self, address: int) -> Place:
-        """Return the place of the instruction at or before an address; line 0 when unknown."""
+        """Return the place of the instruction at or before an address; line 0 when unknown.
+
+        An instruction that the optimiser made of several lines' has none of its own; it has that of
+        the one before it in its function, or behind it.
+        """
         i = bisect.bisect_right(self.addresses, address) - 1
-        return self.places[i] if i >= 0 else _NOWHERE
+        if i < 0:
+            return _NOWHERE
+        before = takewhile(_is_code, (self.places[k] for k in range(i, -1, -1)))
+        after = takewhile(_is_code, (self.places[k] for k in range(i, len(self.places))))
+        return next((p for p in chain(before, after) if p.line), self.places[i])
+
+
+def _is_code(place: Place) -> bool:
+    """Say whether a row is not the end of a function."""
+    return place != _NOWHERE
 
 
 @functools.lru_cache(maxsize=64)

@@ -81,6 +81,11 @@ _WATCH = (
     # A read that a write to the same place follows would be left out, though it may be the first.
     *("-mllvm", "-tsan-instrument-read-before-write=1"),
 )
+PLACED_FLAGS = (
+    *("-mllvm", "-simplifycfg-sink-common=false", "-mllvm", "-simplifycfg-hoist-common=false"),
+    *("-mllvm", "-enable-tail-merge=false"),
+)
+"""What two branches do alike stays apart: one access of both has the line of neither."""
 _JUDGE = (
     *("-O1", "-DKW_SANITIZE", *_WATCH),
     # Not shift: it also judges the value that is shifted, which Metal lets overflow. array-bounds
@@ -95,7 +100,7 @@ _JUDGE = (
 INSTRUMENTING_FLAGS = (
     *("-O1", *_WATCH, "-fsanitize=local-bounds", "-fsanitize-recover=all"),
     *("-fno-sanitize-trap=local-bounds", "-fPIC", "-ffunction-sections", "-ffp-contract=on"),
-    *("-Wno-pass-failed", *_SOUND_LOOPS),
+    *("-Wno-pass-failed", *_SOUND_LOOPS, *PLACED_FLAGS),
 )
 """Of the part of a sanitizing or vetting build that starts from a listing."""
 WHOLE_FLAGS = (
@@ -113,7 +118,7 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     "sanitize": (
         *(*_JUDGE, *_ZEROS, "-gline-tables-only"),
         # Code after a division by zero is unreachable; it must not run into its neighbour.
-        *("-mllvm", "-trap-unreachable"),
+        *("-mllvm", "-trap-unreachable", *PLACED_FLAGS),
     ),
     "count": (
         *("-O2", "-DKW_COUNT", *_WATCH, "-fsanitize-coverage=trace-pc-guard,no-prune"),
