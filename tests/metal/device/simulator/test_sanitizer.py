@@ -485,6 +485,49 @@ def test_race_names_both_threads_and_lines() -> None:
     assert race.thread != race.other_thread
 
 
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("if (x[i] > 3)\n s[l / 2] = 1 + i;\nelse\n s[l / 2] = 7 + i;\ny[i] = s[l];", {7, 9, 10}),
+        (
+            "float v;\nif (x[i] > 3)\n v = s[l ^ 1];\nelse\n v = s[l ^ 1] * 2;\ns[l] = v;",
+            {8, 10, 11},
+        ),
+        ("if (x[i] > 3)\n y[i / 2] = i;\nelse\n y[i / 2] = i;", {7, 9}),
+        ("s[l] = 1;\ny[i] = x[i] > 3 ?\n s[l ^ 1] :\n s[l ^ 2];", {6, 7, 8, 9}),
+        (
+            (
+                "switch (l % 3) {\ncase 0: s[l / 4] = 1 + i; break;\n"
+                "case 1: s[l / 4] = 2 + i; break;\ndefault: s[l / 4] = 3 + i; }"
+            ),
+            {7, 8, 9},
+        ),
+    ],
+)
+def test_race_of_what_branches_do_alike_has_its_lines(body: str, lines: set[int]) -> None:
+    text = (
+        "#include <metal_stdlib>\nusing namespace metal;\n"
+        "kernel void race(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],\n"
+        "uint i [[thread_position_in_grid]], uint l [[thread_index_in_threadgroup]]) {\n"
+        f"threadgroup float s[64];\n{body}\n}}\n"
+    )
+
+    outcome = (
+        simulator.compile(text)
+        .kernel("race")
+        .launch(
+            [np.arange(64, dtype=np.float32), np.zeros(64, np.float32)],
+            grid=(64, 1, 1),
+            threadgroup=(64, 1, 1),
+            sanitize=True,
+        )
+    )
+
+    races = [r for r in outcome.reports if "race" in r.kind.value]
+    assert races
+    assert {line for r in races for line in (r.line, r.other_line)} <= lines
+
+
 @pytest.mark.parametrize("order_seed", range(4))
 @pytest.mark.parametrize("writer", [0, 31, 32, 63])
 def test_a_simdgroup_barrier_orders_no_reader_of_another_simdgroup(
