@@ -55,6 +55,8 @@ class RawReport(ctypes.Structure):
         ("other_thread", UInt3),
         ("has_other", ctypes.c_uint32),
         ("is_astray", ctypes.c_uint32),
+        ("is_late", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
         ("details", ctypes.c_int64 * 3),
     )
 
@@ -206,6 +208,11 @@ def _divergence(kind: ReportKind, raw: RawReport, other: Place) -> str:
         if raw.size
         else "the threadgroup_barrier"
     )
+    if raw.is_late:
+        return (
+            f"thread {_three(raw.thread)} comes to {what} that {there} of {whole} {threads}, among "
+            f"them thread {_three(raw.other_thread)}, have passed without it"
+        )
     text = f"thread {_three(raw.thread)} is one of {there} of {whole} {threads} that reach {what}"
     if raw.is_astray:
         text += " together; others come to it in another round of a loop, or by another call"

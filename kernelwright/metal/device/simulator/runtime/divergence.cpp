@@ -47,6 +47,17 @@ void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fib
   publish(*report);
 }
 
+void report_late_lane(Worker& worker, const Fiber& fiber, const Passed& passed) {
+  Report* report = found_in(worker, Kind::DIVERGENT_SIMD_OPERATION, fiber);
+  if (report == nullptr) return;
+  const uint32_t lane = (uint32_t)__builtin_ctz(passed.together);
+  name_other(worker, *report, fiber.simdgroup->index * KW_SIMD_WIDTH + lane);
+  report->size = report->is_late = 1;
+  report->details[0] = __builtin_popcount(passed.together);
+  report->details[1] = __builtin_popcount(fiber.simdgroup->present);
+  publish(*report);
+}
+
 void report_missing_at_barrier(Worker& worker) {
   uint32_t first = worker.threads, gone = worker.threads;
   for (uint32_t i = 0; i < worker.threads; i++) {

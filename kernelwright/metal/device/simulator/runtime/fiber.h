@@ -34,6 +34,14 @@ constexpr uint32_t NO_STACK = ~0u;
 
 inline uint32_t bit(uint32_t i) { return 1u << i; }
 
+// An operation that some lanes have passed without others that might still come to it.
+struct Passed {
+  uint64_t instance;
+  uint32_t site;
+  uint32_t together, missing;  // lanes
+};
+constexpr uint32_t MOST_PASSED = 64;  // the latest of a simdgroup are kept
+
 // The lanes of one simdgroup as bit masks, and the slots of its operations.
 struct alignas(64) Simdgroup {
   uint32_t present;     // lanes that the ragged edge left
@@ -51,6 +59,8 @@ struct alignas(64) Simdgroup {
   uint64_t instance;
   uint32_t flags;       // of the simdgroup barrier: the memories that it orders
   bool differs;
+  uint32_t passed_count;  // of a sanitizing launch
+  Passed passed[MOST_PASSED];
   alignas(64) unsigned char in[KW_SIMD_WIDTH * KW_SLOT_BYTES];
   alignas(64) unsigned char out[KW_SIMD_WIDTH * KW_SLOT_BYTES];
 };

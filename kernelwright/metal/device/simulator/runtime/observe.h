@@ -16,12 +16,34 @@ struct Meeting {
 };
 void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
                            const Meeting& meeting);
+void report_late_lane(Worker& worker, const Fiber& fiber, const Passed& passed);
 void report_missing_at_barrier(Worker& worker);
 void report_barrier_sites(Worker& worker);
 
 inline void observe_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
                                    const Meeting& meeting) {
   if (sanitizes(worker)) report_divergent_simd(worker, simdgroup, first, meeting);
+}
+
+// Lanes perform an operation that Metal defines without the others, unless these come to it as well:
+// on a GPU they might have joined them.
+inline void observe_parted_lanes(Worker& worker, Simdgroup& simdgroup, const Fiber& first,
+                                 uint32_t together) {
+  const uint32_t missing = simdgroup.live & ~together;
+  if (!sanitizes(worker) || missing == 0) return;
+  simdgroup.passed[simdgroup.passed_count++ % MOST_PASSED] = {first.instance, first.wait_site,
+                                                              together, missing};
+}
+
+inline void observe_late_lane(Worker& worker, const Fiber& fiber) {
+  const Simdgroup& simdgroup = *fiber.simdgroup;
+  const uint32_t count = simdgroup.passed_count;
+  for (uint32_t i = 0; i < (count < MOST_PASSED ? count : MOST_PASSED); i++) {
+    const Passed& passed = simdgroup.passed[i];
+    if (passed.instance == fiber.instance && passed.site == fiber.wait_site &&
+        passed.missing & bit(fiber.lane))
+      report_late_lane(worker, fiber, passed);
+  }
 }
 
 // Every live thread waits in a barrier that the others have left for good.

@@ -56,6 +56,8 @@ void release_divergent(Worker& worker, Simdgroup& simdgroup) {
   const uint32_t missed = worker.missed_lanes & simdgroup.present & ~together;
   if (first.wait_combine == nullptr || (missed | astray) != 0)
     observe_divergent_simd(worker, simdgroup, first, {together, astray, missed});
+  else
+    observe_parted_lanes(worker, simdgroup, first, together);
   simdgroup.at_simd &= ~together;
   simdgroup.differs = simdgroup.at_simd != 0;
   simdgroup.ready |= together;
@@ -187,7 +189,8 @@ void run_fibers(Worker& worker) {
     simdgroup.live = simdgroup.ready = simdgroup.present;
     simdgroup.at_simd = simdgroup.at_barrier = simdgroup.paused = 0;
     simdgroup.device_epoch = simdgroup.threadgroup_epoch = 0;
-      }
+    simdgroup.passed_count = 0;
+  }
   worker.live = worker.threads;
   worker.waiting = 0;
   worker.simdgroup = 0;

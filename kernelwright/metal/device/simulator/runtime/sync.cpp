@@ -19,6 +19,7 @@ bool completes(Fiber& fiber, kw_combine combine, uint32_t site, uint64_t pc) {
   fiber.wait_site = site;
   fiber.wait_combine = combine;
   fiber.wait_pc = pc;
+  if (simdgroup.passed_count != 0) observe_late_lane(*current, fiber);
   if (simdgroup.at_simd == 0) {
     simdgroup.combine = combine;
     simdgroup.site = site;
