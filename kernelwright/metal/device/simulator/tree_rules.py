@@ -95,9 +95,16 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
             yield node, message
         elif node.kind == "CXXMethodDecl" and _is_wide_subscript(node):
             yield node, "overloaded 'operator[]' cannot have more than one parameter"
-        elif (found := _ATTRIBUTE.match(node.kind)) and found[1] not in _ATTRIBUTES:
-            name = _CAPITAL.sub("_", found[1]).lower()
+        elif node.place is not None and (name := _foreign_attribute(node)):
             yield node, f"the attribute '{name}' is not supported in Metal; remove it"
+
+
+def _foreign_attribute(node: Node) -> str:
+    """Return the name of an attribute that Metal has not; empty for all else."""
+    found = _ATTRIBUTE.match(node.kind)
+    if found is None or found[1] in _ATTRIBUTES:
+        return ""
+    return _CAPITAL.sub("_", found[1]).lower()
 
 
 def _assigns_to_value(node: Node) -> bool:
