@@ -21,7 +21,8 @@ from kernelwright.metal.msl.validate import invalid_signatures
 
 _UNSUPPORTED_WORDS = frozenset(
     (
-        *("double", "goto", "thread_local", "throw", "try", "typeid", "dynamic_cast", "new", "asm"),
+        *("double", "goto", "thread_local", "throw", "try", "typeid", "dynamic_cast", "new"),
+        *("asm", "__asm", "__asm__"),
         *("__int128", "__int128_t", "__uint128_t", "_BitInt", "_ExtInt", "__float128", "_Complex"),
     )
 )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from kernelwright.errors import InputError
 from kernelwright.metal.extent import evaluate
@@ -11,6 +10,7 @@ from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
+from kernelwright.metal.msl.include import Include, point_includes
 from kernelwright.metal.msl.macro import Macros, integer_macros
 from kernelwright.metal.msl.member_space import implicit_members
 from kernelwright.metal.msl.operand import rewrite_expressions
@@ -61,7 +61,8 @@ def rewrite(
     file: str = "source",
     variables: list[NumberedVariable] | None = None,
     unset: list[NumberedVariable] | None = None,
-    include: Callable[[str], str | None] = lambda name: None,
+    include: Include = lambda name: None,
+    is_known: Callable[[str], bool] = lambda name: False,
     threadgroup_bytes: int = 32768,
     macros: Macros | None = None,
 ) -> Rewritten:
@@ -74,12 +75,13 @@ def rewrite(
         unset: Where variables that threads declare without a value are added, for the sanitizer;
             None leaves them untold.
         include: Returns the path to include in place of a named file, None to leave it.
+        is_known: Says whether the text may include a file, for `__has_include`.
         threadgroup_bytes: What a threadgroup may take, by default Metal's limit.
         macros: What stands before the file defines; its own definitions are added.
     """
     tokens = tokenize(text)
     editor, macros = Editor(text), Macros() if macros is None else macros
-    includes = list(_point_includes(text, tokens, editor, include))
+    includes = list(point_includes(text, tokens, editor, include, is_known))
     idle = {t.offset: t for t in idle_qualifiers(tokens)}
     structure = analyze([t for t in tokens if t.offset not in idle] if idle else tokens, macros)
     known = [] if variables is None else variables
@@ -98,27 +100,6 @@ def rewrite(
             worker.declarations(fragment, is_macro=True)
     worker.result.edited = worker.editor.finish()
     return worker.result
-
-
-def _point_includes(
-    text: str, tokens: Sequence[Token], editor: Editor, include: Callable[[str], str | None]
-) -> Iterator[str]:
-    """Point `#include`s at rewritten files, and yield the names that they have in the text."""
-    code = [t for t in tokens if t.is_code and t.directive in ("include", "import")]
-    for token, following in pairwise(code):
-        if token.spelling not in ("include", "import"):
-            continue
-        if following.kind is TokenKind.STRING:
-            name, written = following.text[1:-1], following.text
-        elif following.spelling == "<":
-            rest = text[following.offset :].split("\n", 1)[0]
-            written = rest[: rest.find(">") + 1]
-            name = written[1:-1]
-        else:
-            continue
-        yield name
-        if (path := include(name)) is not None:
-            editor.replace(following.offset, written, f'"{path}"')
 
 
 @dataclass

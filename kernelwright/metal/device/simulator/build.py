@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import hashlib
+import os
 import platform
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -45,9 +46,16 @@ def load_runtime() -> ctypes.CDLL:
     """
     path = build_runtime()
     try:
-        return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        runtime = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as e:
         raise DeviceError(f"the simulator's runtime does not load: {e}; delete {path}.") from e
+    # The C library's own pthread_atfork is no symbol of a shared library.
+    os.register_at_fork(
+        before=runtime.kw_before_fork,
+        after_in_parent=runtime.kw_after_fork_in_parent,
+        after_in_child=runtime.kw_after_fork_in_child,
+    )
+    return runtime
 
 
 def build_runtime(machine: str = platform.machine(), system: str = sys.platform) -> Path:

@@ -78,6 +78,7 @@ _UNFOLDED = "checked for folded loads"
 _CHECKED = "checked for foreign symbols"
 _EXAMINED = {True: "examined for its language", False: "examined for looks at addresses too"}
 """Not in the names of what was built before these were checked."""
+_HOST = '#include "kw/host.h"\n'
 _HERE = Path(__file__).parent
 _WIDENING, _WATCHING = _HERE / "wide", _HERE / "branches"
 _CRASH = "frontend command failed"
@@ -385,11 +386,11 @@ def prelude_text(prelude: Prelude) -> str:
     """Return what stands before a unit's text, which is compiled ahead of it."""
     text = '#include "kw/prelude.h"\n'
     if prelude == "metal":
-        return _placed_where_called(text)
+        return _placed_where_called(text) + _HOST
     utils = mirrored_header("mlx/backend/metal/kernels/utils.h", mlx_folders())
     if utils is None:
         raise DeviceError("MLX's Metal headers are missing; reinstall the package mlx.")
-    return _placed_where_called(f'{text}#include "{utils}"\n')
+    return _placed_where_called(f'{text}#include "{utils}"\n') + _HOST
 
 
 def _placed_where_called(text: str) -> str:

@@ -25,10 +25,12 @@ from kernelwright.metal.device.simulator.failure import (
     INVALID_ADDRESS,
     PART,
     PROTECTION,
+    STRAY_WRITE,
     TRAP,
     WORK,
     excessive_memory,
     raise_failure,
+    stray_write,
 )
 from kernelwright.metal.device.simulator.record import (
     Buffer,
@@ -100,6 +102,9 @@ class Dispatch:
     """Returns the name that the text has at a file's line and column."""
     workers: int
     threadgroup_bytes: int
+    fences: bool
+    """Plain launches write copies of the arrays, alone in memory, and leave the caller's as they
+    were where they fail."""
 
     def run(
         self,
@@ -127,6 +132,8 @@ class Dispatch:
         if performed.is_spent:
             raise LoanSpentError
         outcome = performed.outcome
+        if outcome.failure == STRAY_WRITE:
+            raise stray_write(self.kernel, buffers[outcome.address].name)
         names = Names(self.code.library, buffers, self.arguments, self.variables, self.name_at)
         reports = read_reports(raw, names) if raw is not None else ()
         # A stray access that had to be stopped has a report, which says more than an exception.
@@ -153,6 +160,7 @@ class Dispatch:
         budget = Budget.of(options)
         plain = options.model_copy(update={"sanitize": False, "count": False})
         request = replace(self, code=code, uncounted=code)._request(buffers, plain)
+        request.fences = native.DISCARDED if self.fences else native.IN_PLACE
         request.work_limit, request.group_work_limit = budget.units, budget.group_units
         performed = native.perform(
             load_runtime(), request, loan_s=math.inf, deadline=clock.deadline
@@ -177,7 +185,7 @@ class Dispatch:
         """Run with each access vetted; the buffers change only when nothing is suspicious."""
         runtime = load_runtime()
         request = self._request(buffers, options.model_copy(update={"sanitize": False}), unset)
-        request.vets = 1
+        request.vets, request.fences = 1, native.IN_PLACE
         if not request.code.vet:
             return Vetted(is_clean=False)
         performed = native.perform(
@@ -212,7 +220,12 @@ class Dispatch:
             unset_thread=unset.threads.start,
             unset_threads=len(unset.threads),
             unset_word=UNSET_WORD,
+            fences=native.COPIED if self.is_fenced(options) else native.IN_PLACE,
         )
+
+    def is_fenced(self, options: RunOptions) -> bool:
+        """Say whether a launch writes copies of the arrays; the sanitizer has its own."""
+        return self.fences and not options.sanitize
 
     def _sample(self, options: RunOptions) -> int:
         """Return of how many threadgroups a counting launch counts one."""

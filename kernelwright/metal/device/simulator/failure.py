@@ -6,7 +6,16 @@ from kernelwright.metal.device.simulator import native
 from kernelwright.metal.device.simulator.budget import Budget
 from kernelwright.metal.diagnostic import LaunchError
 
-INVALID_ADDRESS, TRAP, MEMORY, _NO_MEMORY, PROTECTION, WORK, PART = 3, 4, 5, 6, 7, 9, 10
+INVALID_ADDRESS, TRAP, MEMORY, _NO_MEMORY, PROTECTION, WORK, PART, STRAY_WRITE = (
+    3,
+    4,
+    5,
+    6,
+    7,
+    9,
+    10,
+    11,
+)
 """`Failure` of launch.h."""
 _FAILURES = {
     2: "a thread overflowed its stack of 64 KB; use smaller thread arrays",
@@ -20,6 +29,13 @@ _FAILURES = {
 def excessive_memory(kernel: str, needed: int, limit: int) -> LaunchError:
     """Return what is wrong with a launch that needs more threadgroup memory than there is."""
     return LaunchError(f"{kernel}: {_FAILURES[MEMORY].format(address=needed, limit=limit)}.")
+
+
+def stray_write(kernel: str, buffer: str) -> LaunchError:
+    """Return what is wrong with a launch that has written beside an array."""
+    return LaunchError(
+        f"{kernel}: a thread wrote beyond an end of {buffer}; sanitize it to see where."
+    )
 
 
 def raise_failure(

@@ -200,6 +200,7 @@ class SimulatedKernel:
             name_at=self.library.unit.name_at,
             uncounted=self._uncounted(entry, options, prod(grid)) if count else None,
             metered=lambda: self.library.image("metered", self.constants).code(entry),
+            fences=True,
             options=options,
         )
         self.library.waits[variant, self.name] += outcome.waits

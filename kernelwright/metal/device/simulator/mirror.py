@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from os.path import normpath
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -53,11 +54,23 @@ class Mirror:
 
     def include(self, name: str, beside: Path | None = None) -> str | None:
         """Return the copy to include in place of `name`; None leaves the directive alone."""
-        if name.startswith(("metal_", "simd/")) or (INCLUDE / name).is_file():
+        if is_metal_header(name):
             return None
-        folders = (*((beside,) if beside is not None else ()), *self.folders)
-        path = next((f / name for f in folders if (f / name).is_file()), None)
+        path = self._find(name, beside)
         return None if path is None else str(self.copy_of(path.resolve()))
+
+    def has(self, name: str, beside: Path | None = None) -> bool:
+        """Say whether a text may include a file."""
+        return is_metal_header(name) or self._find(name, beside) is not None
+
+    def _find(self, name: str, beside: Path | None) -> Path | None:
+        """Return a file within the folders: nothing else of the machine may be read."""
+        folders = (*((beside,) if beside is not None else ()), *self.folders)
+        roots = [_normal(folder) for folder in self.folders]
+        for path in (_normal(folder / name) for folder in folders):
+            if any(path.is_relative_to(root) for root in roots) and path.is_file():
+                return path
+        return None
 
     def copy_of(self, path: Path) -> Path:
         """Return the rewritten copy of one file; its name is its content's digest."""
@@ -70,6 +83,7 @@ class Mirror:
             file=path.name,
             variables=self.variables,
             include=lambda name: self.include(name, path.parent),
+            is_known=lambda name: self.has(name, path.parent),
             threadgroup_bytes=self.threadgroup_bytes,
             macros=self.macros,
         )
@@ -90,6 +104,22 @@ class Mirror:
     def sources(self) -> dict[str, list[str]]:
         """Lines of every original, by path."""
         return {str(f.path): f.rewritten.edited.original.split("\n") for f in self.files}
+
+
+def is_metal_header(name: str) -> bool:
+    """Say whether a name is of a header that comes with Metal's compiler."""
+    is_own = name.startswith("kw/")
+    return not is_own and (name.startswith(("metal_", "simd/")) or _comes_along(name))
+
+
+def _comes_along(name: str) -> bool:
+    path = _normal(INCLUDE / name)
+    return path.is_relative_to(_normal(INCLUDE)) and path.is_file()
+
+
+def _normal(path: Path) -> Path:
+    """Return an absolute path without `..`; links stay what they are."""
+    return Path(normpath(path.absolute()))
 
 
 def mirrored_header(name: str, folders: Sequence[Path]) -> Path | None:

@@ -13,6 +13,8 @@ from kernelwright.metal.device.simulator.record import Code, UInt3
 from kernelwright.metal.device.simulator.sanitizer import RawReports
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 
+IN_PLACE, COPIED, DISCARDED = 0, 1, 2
+"""`Fences` of fence.h."""
 TIMEOUT = 1
 """`Failure` of launch.h: the launch was interrupted from here."""
 _TICK_S, _SHORTEST_TICK_S = 0.1, 0.001
@@ -90,6 +92,8 @@ class RawRequest(ctypes.Structure):
         ("unset_count", ctypes.c_uint32),
         ("unset_word", ctypes.c_uint32),
         ("tracks_bytes", ctypes.c_uint32),
+        ("fences", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
     )
 
 

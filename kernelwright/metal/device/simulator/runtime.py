@@ -57,6 +57,7 @@ def launch(
     threads: int | None = None,
     uncounted: Code | None = None,
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+    fences: bool = False,
     options: RunOptions = RunOptions(),  # noqa: B008 (a frozen record)
 ) -> Outcome:
     """Run an entry of a compiled library over `grid` threads, on `threads` cores.
@@ -65,7 +66,8 @@ def launch(
     counting need a library that was compiled for it; `metered` gives the build that counts its own
     work, which a launch that takes long is judged by. A counting launch runs the threadgroups that
     are not in its sample faster when it is given the plain build as `uncounted`. A threadgroup
-    takes `threadgroup_bytes` of memory at most.
+    takes `threadgroup_bytes` of memory at most. With `fences`, what strays beyond an array that is
+    written harms nothing of the process: for arrays that do not lie behind fences already.
 
     Raises:
         LaunchError: the launch exceeds a limit, does more than its budget allows, overflows a
@@ -86,6 +88,7 @@ def launch(
         name_at=name_at,
         workers=threads or workers_of(grid, size, options),
         threadgroup_bytes=threadgroup_bytes,
+        fences=fences,
     )
     check(dispatch, buffers)
     budget = Budget.of(options)
@@ -120,12 +123,19 @@ def _counted_if_long(
                 f"{dispatch.kernel}: with a condition forced it did not end in "
                 f"{options.timeout_s:g} s of processor time."
             ) from None
+    endless = replace(clock, loan_s=math.inf)
+    if dispatch.is_fenced(options):
+        # What fails has changed nothing.
+        try:
+            return dispatch.run(buffers, options, clock)
+        except LoanSpentError:
+            dispatch.count(metered(), buffers, options, clock)
+            return dispatch.run(buffers, options, endless)
     before = [b.data.copy() if b.writable and _is_kept(b, options) else None for b in buffers]
     try:
         return _sanitized(dispatch, buffers, options, clock)
     except LoanSpentError:
         dispatch.count(metered(), _restored(buffers, before, options), options, clock)
-        endless = replace(clock, loan_s=math.inf)
         return _sanitized(dispatch, _restored(buffers, before, options), options, endless)
 
 

@@ -51,6 +51,8 @@ SCALAR_FLAGS = (
 """What keeps clang from making vectors of any loop, marked ones included."""
 LANGUAGE_FLAGS = (
     *("-std=c++23", "-Xclang", "-fsycl-is-device", "-fdeclspec"),
+    # A text is not to put files of the machine into its object.
+    "-fno-gnu-inline-asm",
     # Metal has no modules, for whose sake the names of all builtins would be read for each text.
     "-fno-cxx-modules",
     *("-fno-strict-aliasing", "-fsigned-char", "-fno-char8_t"),

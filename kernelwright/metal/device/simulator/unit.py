@@ -17,11 +17,14 @@ from kernelwright.metal.device.simulator.record import OwnVariable, ThreadgroupV
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.diagnose import Place, diagnose
+from kernelwright.metal.msl.edit import Editor
+from kernelwright.metal.msl.include import point_includes
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_number
 from kernelwright.metal.msl.refuse import refuse
 from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
 from kernelwright.metal.msl.signature import Parameter
 from kernelwright.metal.msl.threadgroup_variable import NumberedVariable
+from kernelwright.metal.msl.token import tokenize
 
 _WORST = "template <> struct kw::fast_setting<0> { static constexpr bool is_worst = true; };\n"
 Prelude = Literal["metal", "mlx"]
@@ -244,7 +247,7 @@ def prepare(
     found = refuse(unit.rewritten, language)
     if (reason := _reason_to_expand(unit, found)) is not None:
         expanded = expand(
-            "".join(line_marker(s) + _whole(s) for s in sections),
+            "".join(line_marker(s) + _guarded(_whole(s), mirror) for s in sections),
             (*folders, *mlx_folders()),
             language,
         )
@@ -299,10 +302,23 @@ def _joined(
         variables=mirror.variables,
         unset=unset,
         include=mirror.include,
+        is_known=mirror.has,
         threadgroup_bytes=mirror.threadgroup_bytes,
         macros=mirror.macros,
     )
     return Unit(tuple(sections), prelude, rewritten, mirror, unset, tuple(starts), sources)
+
+
+def _guarded(text: str, mirror: Mirror) -> str:
+    """Return a text that reads no file but those of the folders and Metal's own."""
+    editor = Editor(text)
+
+    def include(name: str) -> str | None:
+        return name if mirror.has(name) else None
+
+    for _ in point_includes(text, tokenize(text), editor, include, mirror.has):
+        pass
+    return editor.finish().text
 
 
 def _own_lines(text: str) -> str:

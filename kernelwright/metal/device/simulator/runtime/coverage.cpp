@@ -22,6 +22,13 @@ uint32_t module_count = 0;
 
 }  // namespace
 
+namespace kw {
+
+void hold_modules() { pthread_mutex_lock(&loading); }
+void release_modules() { pthread_mutex_unlock(&loading); }
+
+}  // namespace kw
+
 // Numbers the blocks of a library from 1, in the order of its LLVM listing.
 KW_EXPORT void __sanitizer_cov_trace_pc_guard_init(uint32_t* start, uint32_t* stop) {
   if (start == stop || *start != 0) return;

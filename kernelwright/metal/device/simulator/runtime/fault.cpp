@@ -16,6 +16,7 @@ namespace {
 const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, WAKE_SIGNAL};
 constexpr int CAUGHT_COUNT = sizeof CAUGHT / sizeof CAUGHT[0];
 struct sigaction previous[CAUGHT_COUNT];
+bool catches = false;
 
 struct Registers {
   uint64_t* pc;
@@ -104,10 +105,16 @@ void catch_faults() {
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < CAUGHT_COUNT; i++) sigaction(CAUGHT[i], &action, &previous[i]);
+  catches = true;
 }
 
 void leave_faults() {
+  catches = false;
   for (int i = 0; i < CAUGHT_COUNT; i++) sigaction(CAUGHT[i], &previous[i], nullptr);
+}
+
+void forget_faults() {
+  if (catches) leave_faults();
 }
 
 void take_faults_only() {

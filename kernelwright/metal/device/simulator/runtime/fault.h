@@ -11,6 +11,8 @@ extern const int WAKE_SIGNAL;
 // Handles faults of worker threads until the matching call; others keep their handlers.
 void catch_faults();
 void leave_faults();
+// Of a forked process, in which what ran at the fork does not end.
+void forget_faults();
 // Leaves signals to the process to threads that the process started itself.
 void take_faults_only();
 // Gives this worker thread a stack of its own for handlers, since its own may have overflowed.

@@ -1,8 +1,10 @@
 // Memory for one array, alone in a wide range of addresses: an index that strays finds nothing to
 // harm there, neither another array nor the process itself.
+#include "fence.h"
+
 #include "platform.h"
 
-using namespace kw;
+namespace kw {
 
 namespace {
 
@@ -23,27 +25,28 @@ uint64_t next_skew() {
 
 }  // namespace
 
-struct Fence {
-  char* base;
-  uint64_t span;
-};
-
-// Makes `size` bytes of zeroed memory, a multiple of the page; null without memory. The place is
-// drawn: 0 leaves it to the system, which puts one array below the other.
-KW_EXPORT char* kw_fence(uint64_t size, uint64_t drawn, Fence* fence) {
+char* make_fence(uint64_t size, uint64_t drawn, Fence& fence) {
   const uint64_t wanted = drawn == 0 ? 0 : FIRST_PLACE + drawn % PLACES * 2 * WIDEST;
   const uint64_t least = 2 * STEPS * page_size();
   // A limit on address space (ulimit -v) leaves narrower ranges.
   for (uint64_t margins = WIDEST; margins >= least; margins /= 2) {
-    *fence = {reserve(size + margins, wanted), size + margins};
-    if (fence->base == nullptr) continue;
-    char* data = fence->base + margins / 2 - next_skew();
+    fence = {reserve(size + margins, wanted), size + margins};
+    if (fence.base == nullptr) continue;
+    char* data = fence.base + margins / 2 - next_skew();
     if (!commit(data, size)) break;
     prefer_huge_pages(data, size);
     return data;
   }
-  if (fence->base != nullptr) release(fence->base, fence->span);
+  if (fence.base != nullptr) release(fence.base, fence.span);
   return nullptr;
 }
 
-KW_EXPORT void kw_unfence(Fence fence) { release(fence.base, fence.span); }
+void drop_fence(const Fence& fence) { release(fence.base, fence.span); }
+
+}  // namespace kw
+
+KW_EXPORT char* kw_fence(uint64_t size, uint64_t drawn, kw::Fence* fence) {
+  return kw::make_fence(size, drawn, *fence);
+}
+
+KW_EXPORT void kw_unfence(kw::Fence fence) { kw::drop_fence(fence); }

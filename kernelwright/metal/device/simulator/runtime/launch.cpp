@@ -9,6 +9,7 @@
 #include "access.h"
 #include "arena.h"
 #include "fault.h"
+#include "fence.h"
 #include "grid.h"
 #include "meter.h"
 #include "plain.h"
@@ -41,6 +42,8 @@ struct Team {
   Arena arena;
   Counting counting;
   Vetting vetting;
+  Fencing fencing;
+  const Buffer* own;  // of a launch with fences, the caller's arrays
   Worker** workers;
   uint32_t count;
   uint32_t running;  // behind the lock: workers, and who holds the launch
@@ -261,6 +264,15 @@ Team* free_team(Team* team) {
   return nullptr;
 }
 
+// Looks for stray writes, and gives the caller what a launch without any has written.
+void end_fencing(Team& team) {
+  Launch& launch = team.launch;
+  const uint32_t stray = launch.failed ? 0 : find_stray_write(team.fencing, launch.request);
+  if (stray != 0) fail(launch, STRAY_WRITE, launch.module_low, stray - 1, nullptr);
+  const bool keeps = !launch.failed && launch.request.fences == COPIED;
+  close_fencing(team.fencing, team.own, launch.request.buffer_count, keeps);
+}
+
 // Where the library of a kernel is loaded; the last answer is kept, for the loader takes long.
 uint64_t load_address(const void* entry) {
   static const void* last = nullptr;
@@ -274,6 +286,12 @@ uint64_t load_address(const void* entry) {
 }
 
 }  // namespace
+
+void forget_launch() {
+  pthread_mutex_init(&launching, nullptr);
+  pthread_mutex_init(&lock, nullptr);
+  pthread_cond_init(&ended, nullptr);
+}
 
 }  // namespace kw
 
@@ -303,6 +321,14 @@ KW_EXPORT Team* kw_start(const Request* request) {
     launch.counting = &team->counting;
     if (!open_counting(team->counting, *request)) {
       close_counting(team->counting, *request);
+      return free_team(team);
+    }
+  }
+  if (request->fences != IN_PLACE) {
+    launch.fencing = &team->fencing;
+    team->own = request->buffers;
+    if (!open_fencing(team->fencing, launch.request)) {
+      if (launch.counting != nullptr) close_counting(team->counting, *request);
       return free_team(team);
     }
   }
@@ -356,6 +382,7 @@ KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
   team->launch.outcome.elapsed_s = now_s() - team->start_s;
   leave_faults();
   pthread_mutex_unlock(&launching);
+  if (team->launch.fencing != nullptr) end_fencing(*team);
   *outcome = team->launch.outcome;
   if (team->launch.arena != nullptr) {
     if (team->launch.outcome.failure != PART) copy_out(team->arena, team->launch.request);

@@ -75,6 +75,8 @@ struct Request {
   uint64_t unset_thread, unset_threads;
   uint32_t unset_first, unset_count, unset_word;
   uint32_t tracks_bytes;  // of threadgroup memory, each alone, not the elements of variables
+  uint32_t fences;  // what becomes of the arrays that are written, see fence.h
+  uint32_t padding;
 };
 
 enum Failure : uint32_t {
@@ -89,6 +91,7 @@ enum Failure : uint32_t {
   SUSPICION,  // of a vetted launch: the sanitizer should look at it
   WORK,       // of a metered launch: it does more than it may
   PART,       // of a sanitized launch: an access is to a part of what is tracked as one
+  STRAY_WRITE,  // beside the array whose place is the address
 };
 
 struct Outcome {
@@ -103,6 +106,7 @@ struct Outcome {
 
 struct Arena;
 struct Counting;
+struct Fencing;
 struct Vetting;
 
 struct Launch {
@@ -120,11 +124,14 @@ struct Launch {
   Reports* reports;     // null unless sanitizing
   Counting* counting;   // null unless counting
   Vetting* vetting;     // null unless vetted
+  Fencing* fencing;     // null where arrays are written in place
   uint8_t* fenced;      // atomic; of a sanitizing launch, a bit for each threadgroup that has fenced
 };
 
 struct Worker;
 
+// Of a forked process: the launch of another thread, which ran at the fork, does not end.
+void forget_launch();
 bool stops(const Launch& launch);
 // Ends the launch; the first caller's failure is the one that is told.
 void fail(Launch& launch, Failure failure, uint64_t pc, uint64_t address, const Worker* worker);

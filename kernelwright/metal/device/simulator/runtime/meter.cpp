@@ -236,6 +236,9 @@ void add_up(Worker& worker) {
   pthread_mutex_unlock(&adding);
 }
 
+void hold_tally() { pthread_mutex_lock(&adding); }
+void release_tally() { pthread_mutex_unlock(&adding); }
+
 void log_run(Worker& worker, uint32_t block) {
   LaneLog& log = worker.meter->lanes[worker.running->lane];
   LastRun& last = last_run(worker);

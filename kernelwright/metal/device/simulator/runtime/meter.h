@@ -162,6 +162,11 @@ void release_meter(Worker& worker);
 void meter_group(Worker& worker);
 // Adds the worker's sums to the launch's.
 void add_up(Worker& worker);
+// Of a fork: nobody adds up, or registers a library, meanwhile.
+void hold_tally();
+void release_tally();
+void hold_modules();
+void release_modules();
 
 // Notes that the running thread begins a basic block.
 void log_run(Worker& worker, uint32_t block);

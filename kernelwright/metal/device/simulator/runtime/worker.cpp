@@ -109,4 +109,7 @@ void give_worker(Worker* worker) {
   pthread_mutex_unlock(&idle_lock);
 }
 
+void hold_workers() { pthread_mutex_lock(&idle_lock); }
+void release_workers() { pthread_mutex_unlock(&idle_lock); }
+
 }  // namespace kw

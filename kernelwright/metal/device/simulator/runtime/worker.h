@@ -127,6 +127,9 @@ extern constinit thread_local Worker* current KW_TLS;
 // A worker with its memory, kept between launches; null without memory.
 Worker* take_worker();
 void give_worker(Worker* worker);
+// Of a fork: nobody takes or gives one meanwhile.
+void hold_workers();
+void release_workers();
 // Has the worker's thread do something; false when the system gives it none.
 bool set_to_work(Worker& worker, void (*task)(Worker&));
 
