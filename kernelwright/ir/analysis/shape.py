@@ -1,7 +1,8 @@
 """How the dimensions of each value follow from those of others, op by op."""
 
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.graph.dimension import Equations, Size
+from kernelwright.ir.graph.dimension import Size
+from kernelwright.ir.graph.equation import Equations
 from kernelwright.ir.ops import Call, Kind, op_named, relation
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.op import Relation

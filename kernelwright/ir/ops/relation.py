@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.graph.dimension import ONE, Equations, Size, product, total
+from kernelwright.ir.graph.dimension import ONE, Size, product, total
+from kernelwright.ir.graph.equation import Equations
 from kernelwright.ir.ops.axes import reduced_axes, slices
 from kernelwright.ir.ops.op import Call
 
@@ -142,6 +143,9 @@ def part_of_axes(shapes: Sizing, node: Node, call: Call) -> None:
         elif goes_to_end(place, size) or shapes.is_window(node.inputs[0], axis, taken):
             left = Size.number(size - place.step * taken)
             whole = Size.number(place.step) * result[axis] + left
+        elif is_overhang(shapes, node.inputs[0], axis, place, size):
+            shapes.equations.pin(result[axis], "it is what windows overhang")
+            continue
         else:
             shapes.equations.pin(source[axis], _CUT)
             shapes.equations.pin(result[axis], _CUT)
@@ -158,6 +162,15 @@ def goes_to_end(place: slice, size: int) -> bool:
     ends = place.stop == size or place.stop < 0
     skips_little = place.start <= _MOST_SKIPPED and _LEAST_SHARE * place.start <= size
     return place.step >= 1 and ends and skips_little
+
+
+def is_overhang(shapes: Sizing, value: ValueId, axis: int, place: slice, size: int) -> bool:
+    """Say whether a slice takes the end of an axis that windows as long as the rest slide over.
+
+    This is the state that a causal convolution keeps for its next call: `padded[:, 1 - kernel:]`.
+    """
+    is_end = (place.stop, place.step) == (size, 1) and 0 < place.start < size
+    return is_end and shapes.is_window(value, axis, place.start)
 
 
 def is_turned(place: slice, size: int) -> bool:

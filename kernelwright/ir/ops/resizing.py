@@ -62,6 +62,9 @@ def _ends(call: Call, axis: int, size: int, taken: int) -> tuple[int, int]:
         return size - 1, -size - 1
     if size - old_size == step * (taken - old_taken):
         return start, stop if stop < 0 else stop + size - old_size
+    if taken == old_taken and stop == old_size:
+        # The last few elements.
+        return size - taken, size
     # The slice is an even part of the axis: part number start / before.
     start = start // old_taken * taken
     return start, start + taken

@@ -24,6 +24,13 @@ def _windows(x: mx.array) -> mx.array:
     return sum((k + 0.5) * padded[:, k : k + x.shape[1]] for k in range(3))  # type: ignore[return-value]
 
 
+def _windows_and_state(x: mx.array) -> mx.array:
+    """Slide over an axis, and keep its end for the next call, as Mamba's convolutions do."""
+    padded = mx.pad(x, [(0, 0), (2, 0)])
+    mixed = sum(padded[:, k : k + x.shape[1]] for k in range(3))
+    return mx.concatenate([mixed, padded[:, -2:]], axis=1)  # type: ignore[list-item]
+
+
 _STEPS: tuple[Step, ...] = (
     lambda x, y: mx.concatenate([x, y], axis=1),
     lambda x, y: mx.concatenate([y, x, y], axis=1),
@@ -35,6 +42,7 @@ _STEPS: tuple[Step, ...] = (
     lambda x, y: x[:, 1:-1],
     lambda x, y: x[:, 1:] - x[:, :-1],
     lambda x, y: _windows(x),
+    lambda x, y: _windows_and_state(x),
     lambda x, y: x[:, ::-1],
     lambda x, y: mx.repeat(x, 3, axis=1),
     lambda x, y: mx.tile(x, (1, 2)),
@@ -76,7 +84,8 @@ def _inputs(rows: int, *columns: int) -> list[mx.array]:
 
 
 @settings(max_examples=150, deadline=None)
-@example(chain=Chain(((13, 0, 0), (13, 1, 0))), rows=2, past=30, new=30)
+@example(chain=Chain(((14, 0, 0), (14, 1, 0))), rows=2, past=30, new=30)
+@example(chain=Chain(((0, 0, 1), (12, 0, 0), (8, 0, 0))), rows=2, past=30, new=30)
 @given(_CHAINS, st.integers(2, 9), st.integers(30, 70), st.integers(30, 70))
 def test_a_resized_graph_is_the_function_captured_anew(
     chain: Chain, rows: int, past: int, new: int
@@ -145,6 +154,26 @@ def test_what_a_stride_leaves_over_is_kept() -> None:
     assert resize(graph, steps.axis_sizes(9)).output_types[0].shape == (2, 9, 6)
     with pytest.raises(UnsupportedError, match="it has to be a multiple of 2, plus 2"):
         resize(graph, {(0, 1): 21})
+
+
+def test_sums_that_have_to_agree_agree_part_by_part() -> None:
+    graph = _captured(
+        lambda q, k, v, key, value: q @ mx.concatenate([k, key]).T @ mx.concatenate([v, value]),
+        *((2, 16), (6, 16), (6, 16), (3, 16), (3, 16)),
+    )
+    resized = resize(graph, {(1, 0): 40, (3, 0): 1})
+    assert [t.shape[0] for t in resized.input_types] == [2, 40, 40, 1, 1]
+    with pytest.raises(InputError, match="tied to another axis"):
+        resize(graph, {(1, 0): 40, (2, 0): 41})
+
+
+def test_sums_of_other_parts_stay_as_they_are() -> None:
+    graph = _captured(
+        lambda k, key, v, value: mx.concatenate([k, key]) * mx.concatenate([v, value]),
+        *((6, 16), (3, 16), (5, 16), (4, 16)),
+    )
+    with pytest.raises(UnsupportedError, match="multiply fixes it"):
+        resize(graph, {(0, 0): 7})
 
 
 def test_a_size_at_which_nothing_is_left_is_refused() -> None:
