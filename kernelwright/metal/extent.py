@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernelwright.errors import InputError
+from kernelwright.ir.graph.open_size import OpenSize, Terms
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(//|[-+*%(),]))")
 FUNCTIONS: dict[str, Callable[[int, int], int]] = {
@@ -14,6 +15,7 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "align": lambda a, b: -(-a // b) * b,
 }
 MAXIMUM_LENGTH = 200
+_OF_POLYNOMIALS = frozenset("+-*()")
 
 
 def evaluate(extent: int | str, symbols: Mapping[str, int]) -> int:
@@ -32,6 +34,22 @@ def symbols_in(extent: int | str) -> frozenset[str]:
     if isinstance(extent, int):
         return frozenset()
     return frozenset(t for t in _tokens(extent) if t[0].isalpha() or t[0] == "_") - set(FUNCTIONS)
+
+
+def terms_of(extent: int | str) -> Terms | None:
+    """Return the polynomial of names that an extent is; None where it divides or compares.
+
+    Raises:
+        InputError: the text is no launch arithmetic.
+    """
+    names = symbols_in(extent)
+    if isinstance(extent, int):
+        return {(): extent}
+    tokens = _tokens(extent)
+    if any(t not in names and not t.isdigit() and t not in _OF_POLYNOMIALS for t in tokens):
+        return None
+    value = evaluate(extent, {name: OpenSize.named(name, 1) for name in names})
+    return value.terms if isinstance(value, OpenSize) else {(): value}
 
 
 def _tokens(text: str) -> list[str]:

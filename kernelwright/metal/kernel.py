@@ -14,6 +14,7 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.graph.open_size import OpenSize
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.extent import evaluate, symbols_in
+from kernelwright.metal.input_dimension import dimension_sources, names_in, resolved
 
 
 def _arithmetic(given: object) -> object:
@@ -32,9 +33,9 @@ Dimensions = tuple[Extent, Extent, Extent]
 class Tensor(Record):
     """A named array of a program.
 
-    An input's shape may hold names (`rows`): each binds the dimension it stands for, so a
-    program with no name in its inputs is specialised to one shape. Outputs and temporaries
-    hold arithmetic over those names.
+    An input's shape may hold names (`rows`) and arithmetic over them (`past + new`): some axis
+    tells each, so a program with no name in its inputs is specialised to one shape. Outputs and
+    temporaries hold arithmetic over those names.
     """
 
     name: Identifier
@@ -108,6 +109,11 @@ class Program(Record):
                 made.add(name)
         if missing := [t.name for t in self.outputs if t.name not in made]:
             raise ValueError(f"no kernel writes {', '.join(missing)}")
+        if untold := [name for name in self.dimensions if name not in self._told]:
+            raise ValueError(
+                f"no axis of an input tells {', '.join(untold)}; expected one as long as it is, or "
+                "a sum or product in which the others are known"
+            )
         for place, extents in self._extents():
             if unknown := set[str]().union(*map(symbols_in, extents)) - self.symbols:
                 names = ", ".join(("whole numbers", *sorted(self.symbols)))
@@ -130,8 +136,19 @@ class Program(Record):
     @property
     def symbols(self) -> frozenset[str]:
         """Names that extents may use: symbolic input dimensions and tunables."""
-        dimensions = {e for t in self.inputs for e in t.shape if isinstance(e, str)}
-        return frozenset(dimensions | {t.name for t in self.tunables})
+        return frozenset((*self.dimensions, *(t.name for t in self.tunables)))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The names of sizes that its inputs' shapes leave open, in order."""
+        tunables = {t.name for t in self.tunables}
+        return tuple(n for n in names_in([t.shape for t in self.inputs]) if n not in tunables)
+
+    @property
+    def _told(self) -> frozenset[str]:
+        """Dimensions that follow from the shapes of arrays."""
+        shapes, tunables = [t.shape for t in self.inputs], {t.name for t in self.tunables}
+        return frozenset(source.name for source in dimension_sources(shapes, tunables))
 
     @property
     def is_generic(self) -> bool:
@@ -158,20 +175,33 @@ class Program(Record):
         )
         return self.model_copy(update={"tunables": tunables})
 
-    def bind(self, types: Sequence[TensorType]) -> "BoundProgram":
-        """Fix every extent for inputs of the given types, in the order of `inputs`.
+    def sizes_at(self, types: Sequence[TensorType]) -> dict[str, int]:
+        """Return the size of each dimension and tunable for inputs of given types.
 
         Raises:
-            InputError: a dtype, rank or dimension is not one that the program serves.
+            InputError: a dtype, rank or size is not one that the program serves.
         """
-        symbols = {t.name: t.value for t in self.tunables}
         if len(types) != len(self.inputs):
             raise InputError(
                 f"the program takes {len(self.inputs)} arrays, found {len(types)}; "
                 "pass them in order."
             )
         for tensor, type_ in zip(self.inputs, types, strict=True):
-            _match(tensor, type_, symbols)
+            _match(tensor, type_)
+        return resolved(
+            [t.name for t in self.inputs],
+            [t.shape for t in self.inputs],
+            [type_.shape for type_ in types],
+            {t.name: t.value for t in self.tunables},
+        )
+
+    def bind(self, types: Sequence[TensorType]) -> "BoundProgram":
+        """Fix every extent for inputs of the given types, in the order of `inputs`.
+
+        Raises:
+            InputError: a dtype, rank or dimension is not one that the program serves.
+        """
+        symbols = self.sizes_at(types)
         return BoundProgram(
             inputs=tuple(types),
             outputs=tuple(_type_of(t, symbols) for t in self.outputs),
@@ -206,17 +236,10 @@ class BoundProgram(Record):
         return dict(zip((t.name for t in tensors), types, strict=True))[name]
 
 
-def _match(tensor: Tensor, type_: TensorType, symbols: dict[str, int]) -> None:
+def _match(tensor: Tensor, type_: TensorType) -> None:
     if tensor.dtype is not type_.dtype or len(tensor.shape) != len(type_.shape):
         wanted = f"{tensor.dtype.short}[{','.join(map(str, tensor.shape))}]"
         raise InputError(f"{tensor.name} is {wanted} in the program, found {type_}.")
-    for axis, (extent, size) in enumerate(zip(tensor.shape, type_.shape, strict=True)):
-        wanted_size = symbols.setdefault(extent, size) if isinstance(extent, str) else extent
-        if wanted_size != size:
-            raise InputError(
-                f"{tensor.name} has {wanted_size} elements along axis {axis} in the program, "
-                f"found {size}."
-            )
 
 
 def _type_of(tensor: Tensor, symbols: Mapping[str, int]) -> TensorType:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernelwright.evaluator.evaluation import Status
-from kernelwright.evaluator.inputs.shape import Sizes, graphs_at, names_of
+from kernelwright.evaluator.inputs.shape import Sizes, graphs_at, sizes_at
 from kernelwright.evaluator.oracle.reference import Reference, prepare
 from kernelwright.evaluator.stages.trial import Failure, Trial, check_answer
 from kernelwright.evaluator.task import Task
@@ -39,7 +39,7 @@ def shrink(trial: Trial, task: Task, failure: Failure, secret: str) -> Failure:
 
 def _smallest(trial: Trial, task: Task, failure: Failure, first: Reference, secret: str) -> Failure:
     smallest, tries = failure, 0
-    for name in names_of(trial.program):
+    for name in trial.program.dimensions:
         for sizes in _smaller(trial, smallest.reference, name):
             if tries == _MOST_TRIES:
                 return smallest
@@ -54,13 +54,7 @@ def _smallest(trial: Trial, task: Task, failure: Failure, first: Reference, secr
 def _smaller(trial: Trial, reference: Reference | None, name: str) -> Iterator[Sizes]:
     """Yield the failing shape with one dimension smaller, smallest first."""
     assert reference is not None
-    types = reference.case.graph.input_types
-    current = {
-        extent: type_.shape[axis]
-        for tensor, type_ in zip(trial.program.inputs, types, strict=True)
-        for axis, extent in enumerate(tensor.shape)
-        if isinstance(extent, str)
-    }
+    current = sizes_at(trial.program, reference.case.graph)
     yield from ({**current, name: size} for size in _SMALLER if size < current[name])
 
 

@@ -17,6 +17,7 @@ from kernelwright.evaluator.static.launch import fit
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes.resize import resize
+from kernelwright.metal.extent import evaluate, symbols_in
 from kernelwright.metal.kernel import Program
 
 Sizes = Mapping[str, int]
@@ -126,12 +127,13 @@ def timed_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple
 
 def own_sizes(task: Task, program: Program) -> dict[str, int]:
     """Return the task's own size of each name in a program's input shapes."""
-    return {
-        extent: task.graph.input_types[position].shape[axis]
-        for position, tensor in enumerate(program.inputs)
-        for axis, extent in enumerate(tensor.shape)
-        if isinstance(extent, str)
-    }
+    return sizes_at(program, task.graph)
+
+
+def sizes_at(program: Program, graph: Graph) -> dict[str, int]:
+    """Return what each name in a program's input shapes is at a graph's."""
+    sizes = program.sizes_at(graph.input_types)
+    return {name: sizes[name] for name in program.dimensions}
 
 
 def _seed(purpose: str, task: Task, config: EvaluatorConfig) -> int:
@@ -144,12 +146,14 @@ def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[
 
     Names that have no size there keep the task's own.
     """
+    own = program.sizes_at(task.graph.input_types)
     for chosen in sizes:
+        known = {**own, **chosen}
         axes = {
-            (position, axis): chosen[extent]
+            (position, axis): evaluate(extent, known)
             for position, tensor in enumerate(program.inputs)
             for axis, extent in enumerate(tensor.shape)
-            if isinstance(extent, str) and extent in chosen
+            if not symbols_in(extent).isdisjoint(chosen)
         }
         graph = _resized(task.graph, tuple(axes.items()))
         if graph is not None and _fits(program, graph):
@@ -183,19 +187,13 @@ def _fits_in(task: Task, program: Program, sizes: Sizes, most: int) -> bool:
     return all(extent_of(graph) <= most for graph in graphs_at(task, program, [sizes]))
 
 
-def names_of(program: Program) -> tuple[str, ...]:
-    """Return the names in a program's input shapes, in order."""
-    names = (e for t in program.inputs for e in t.shape if isinstance(e, str))
-    return tuple(dict.fromkeys(names))
-
-
 def open_names(task: Task, program: Program) -> tuple[str, ...]:
     """Return the names whose sizes can change without making another task of it.
 
     Where a constant may have been computed of one size, as 1 / 512 of a mean, the others still
     can. Names that change together alone are all open.
     """
-    names = names_of(program)
+    names = program.dimensions
     own = own_sizes(task, program)
 
     def can_change(some: Iterable[str]) -> bool:

@@ -13,6 +13,7 @@ from kernelwright.evaluator.inputs.shape import (
     graphs_at,
     open_names,
     own_sizes,
+    sizes_at,
     threads_of,
 )
 from kernelwright.evaluator.inputs.size_condition import size_conditions
@@ -43,7 +44,7 @@ def turned_graphs(
     if not names:
         return ()
     own = own_sizes(task, program)
-    known = [sizes for graph in graphs if (sizes := _sizes_at(program, graph)) is not None]
+    known = [sizes_at(program, graph) for graph in graphs]
     tried = {name: _tried(name, names, own, known) for name in own}
     volume = np.prod([tried[name].astype(np.float64) for name in names], axis=0)
     order = np.argsort(volume, kind="stable")
@@ -58,18 +59,6 @@ def turned_graphs(
             if graph is not None:
                 found[graph.fingerprint] = graph
     return tuple(found.values())
-
-
-def _sizes_at(program: Program, graph: Graph) -> Sizes | None:
-    """Return what a program's names are at a graph's shapes."""
-    types = zip(program.inputs, graph.input_types, strict=True)
-    pairs = [
-        (extent, size)
-        for tensor, type_ in types
-        for extent, size in zip(tensor.shape, type_.shape, strict=True)
-        if isinstance(extent, str)
-    ]
-    return dict(pairs) if pairs else None
 
 
 def _tried(

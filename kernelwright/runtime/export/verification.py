@@ -124,8 +124,7 @@ def _environment(detail: CandidateDetail, evaluation: Evaluation) -> str:
 
 
 def _free(detail: CandidateDetail) -> list[str]:
-    extents = (e for tensor in detail.program.inputs for e in tensor.shape)
-    return [f"`{name}`" for name in dict.fromkeys(e for e in extents if isinstance(e, str))]
+    return [f"`{name}`" for name in detail.program.dimensions]
 
 
 def _not_verified(detail: CandidateDetail, evaluation: Evaluation, limits: tuple[str, ...]) -> str:

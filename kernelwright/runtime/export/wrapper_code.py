@@ -1,12 +1,16 @@
 """Prints the module: the kernels' source, the wrapper that dispatches, the fallback."""
 
-import re
 import textwrap
 from collections.abc import Sequence
 
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.graph.nest import missing
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
+from kernelwright.runtime.export.dimension_code import (
+    dimension_lines,
+    extent_source,
+    shape_conditions,
+)
 from kernelwright.runtime.export.literal_code import dtype_source
 from kernelwright.runtime.export.reference_code import (
     as_returned,
@@ -49,7 +53,10 @@ def kernel_source(program: Program, program_id: str, place: str = "") -> str:
 
 def arithmetic_source(programs: Sequence[Program]) -> str:
     """Return the functions that the programs' launch arithmetic calls."""
-    used = " ".join(str(extent) for program in programs for extent in _extents(program))
+    arrays = (tensor for program in programs for tensor in program.inputs)
+    given = [extent for tensor in arrays for extent in tensor.shape]
+    launched = [extent for program in programs for extent in _extents(program)]
+    used = " ".join(map(str, (*given, *launched)))
     return "".join(text for name, text in _ARITHMETIC.items() if f"{name}(" in used)
 
 
@@ -147,7 +154,8 @@ def _launches(program: Program, parameters: tuple[str, ...], place: str) -> list
     variables |= {
         tensor.name: parameter for tensor, parameter in zip(program.inputs, parameters, strict=True)
     }
-    lines = [f"    {line}" for line in _dimensions(program, parameters)]
+    bound = dimension_lines(program, parameters, _extents(program))
+    lines = [f"    {line}" for line in bound]
     tensors = {t.name: t for t in (*program.outputs, *program.temporaries)}
     for kernel in program.kernels:
         lines += _launch(kernel, variables, tensors, _constant_name(kernel, program, place))
@@ -157,20 +165,6 @@ def _launches(program: Program, parameters: tuple[str, ...], place: str) -> list
 def _summary(detail: CandidateDetail) -> str:
     signature = detail.candidate.task.signature
     return f"{detail.candidate.task.name}: {signature}" if signature else detail.candidate.task.name
-
-
-def _dimensions(program: Program, parameters: tuple[str, ...]) -> list[str]:
-    """Bind the names that extents use."""
-    bound: dict[str, str] = {}
-    for tensor, parameter in zip(program.inputs, parameters, strict=True):
-        for axis, extent in enumerate(tensor.shape):
-            if isinstance(extent, str):
-                bound.setdefault(extent, f"{parameter}.shape[{axis}]")
-    bound |= {t.name: str(t.value) for t in program.tunables}
-    used = " ".join(map(str, _extents(program)))
-    return [
-        f"_{name} = {value}" for name, value in bound.items() if re.search(rf"\b{name}\b", used)
-    ]
 
 
 def _extents(program: Program) -> list[Extent]:
@@ -212,23 +206,12 @@ def _launch(
 def _template(value: Dtype | bool | int | str) -> str:
     if isinstance(value, Dtype):
         return dtype_source(value)
-    return repr(value) if isinstance(value, bool) else _extent(value)
+    return repr(value) if isinstance(value, bool) else extent_source(value)
 
 
 def _tuple(extents: tuple[Extent, ...]) -> str:
-    inner = ", ".join(map(_extent, extents))
+    inner = ", ".join(map(extent_source, extents))
     return f"({inner},)" if len(extents) == 1 else f"({inner})"
-
-
-def _extent(extent: Extent) -> str:
-    """Print launch arithmetic, which is Python's own but for two functions and the names."""
-    if isinstance(extent, int):
-        return str(extent)
-    return re.sub(
-        r"[A-Za-z_]\w*",
-        lambda match: match[0] if match[0] in ("min", "max") else f"_{match[0]}",
-        extent,
-    )
 
 
 def _serves(detail: CandidateDetail) -> str:
@@ -236,21 +219,14 @@ def _serves(detail: CandidateDetail) -> str:
     program = detail.program
     parameters = parameter_names(detail.graph)
     conditions = []
-    bound: dict[str, str] = {}
-    for tensor, parameter in zip(program.inputs, parameters, strict=True):
+    shapes = shape_conditions(program, parameters)
+    for tensor, parameter, held in zip(program.inputs, parameters, shapes.single, strict=True):
         conditions.append(f"{parameter}.dtype == {dtype_source(tensor.dtype)}")
-        if not any(isinstance(extent, str) for extent in tensor.shape):
+        if any(isinstance(extent, str) for extent in tensor.shape):
+            conditions += [f"{parameter}.ndim == {len(tensor.shape)}", *held]
+        else:
             conditions.append(f"{parameter}.shape == {_tuple(tensor.shape)}")
-            continue
-        conditions.append(f"{parameter}.ndim == {len(tensor.shape)}")
-        for axis, extent in enumerate(tensor.shape):
-            here = f"{parameter}.shape[{axis}]"
-            if isinstance(extent, int):
-                conditions.append(f"{here} == {extent}")
-            elif extent in bound:
-                conditions.append(f"{here} == {bound[extent]}")
-            else:
-                bound[extent] = here
+    conditions += shapes.joint
     joined = "".join(f"        and {condition}\n" for condition in conditions)
     return (
         f"def _serves({', '.join(parameters)}):\n"

@@ -62,3 +62,14 @@ def test_a_flattened_batch_is_launched_by_the_product() -> None:
     program = lower(graph_of(lambda x: mx.tanh(x.reshape(6, 64)), (2, 3, 64)), Elementwise(4))
     assert program.outputs[0].shape == ("size_0 * size_1", 64)
     assert program.kernels[0].grid == ("size_0 * size_1 * 16", 1, 1)
+
+
+def test_an_input_may_be_as_long_as_a_product(run: Run, draw: Draw) -> None:
+    graph = graph_of(lambda x, y: x.reshape(-1, 8) * y, (2, 3, 8), (6, 8))
+    program = lower(graph, Elementwise(1))
+    assert program.inputs[1].shape == ("size_0 * size_1", "size_2")
+    other = resize(graph, {(0, 0): 5, (0, 1): 4, (0, 2): 9})
+    arrays = [draw(type_, seed) for seed, type_ in enumerate(other.input_types)]
+    (found,) = run(program, other, arrays)
+    (exact,) = reference(other, arrays)
+    assert np.allclose(found.astype(np.float64), exact, rtol=1e-5)

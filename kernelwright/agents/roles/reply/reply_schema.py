@@ -267,7 +267,9 @@ def drafted(program: Program, idea: str, interface: Interface) -> ProgramDraft:
 
     return ProgramDraft(
         idea=idea,
-        any_size=list(dict.fromkeys(names.values())),
+        any_size=list(
+            dict.fromkeys(n for text in names.values() for n in sorted(symbols_in(text)))
+        ),
         arrays=[
             ArrayDraft(name=t.name, dtype=t.dtype.value, shape=told(t.shape))
             for t in program.temporaries

@@ -230,7 +230,7 @@ def task_text(task: Task, device: DeviceInfo, share: float = 1.0) -> str:
                     interface.output_names, graph.output_types, task.output_tolerances, strict=True
                 )
             ],
-            "dimensions": interface.dimensions,
+            "dimensions": (*interface.dimensions, *interface.derived_dimensions),
             "graph": _cut(graph_page(task), share),
             "launches": launches_text(graph, device),
             "judged": judged_sentences(graph),

@@ -1,5 +1,6 @@
 """What a kernel's launch fixes, written so that a compiler can use it."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
@@ -101,13 +102,24 @@ def _largest_sizes(program: Program) -> Mapping[str, int]:
     """Return how large each dimension may be for every array to have fewer than 2^31 elements."""
     arrays: tuple[Tensor, ...] = (*program.inputs, *program.outputs, *program.temporaries)
     ones = dict.fromkeys(program.symbols, 1) | {t.name: t.value for t in program.tunables}
-    dimensions = {e for t in program.inputs for e in t.shape if isinstance(e, str)}
-    largest = dict(ones)
-    for name in dimensions:
-        smallest = [
-            prod(evaluate(extent, ones) for extent in array.shape)
-            for array in arrays
-            if any(name in symbols_in(extent) for extent in array.shape)
-        ]
-        largest[name] = (_MOST_ELEMENTS - 1) // max(*smallest, 1)
-    return largest
+    return ones | {name: _largest(name, arrays, ones) for name in program.dimensions}
+
+
+def _largest(name: str, arrays: Sequence[Tensor], ones: Mapping[str, int]) -> int:
+    """Return the largest size of a dimension beside others of one."""
+    # What is left of a difference says nothing of how large its sides are.
+    bounding = [
+        array.shape
+        for array in arrays
+        if any(name in symbols_in(extent) for extent in array.shape)
+        and not any(sign in str(extent) for extent in array.shape for sign in "-%")
+    ]
+
+    def is_too_large(size: int) -> bool:
+        sizes = {**ones, name: size}
+        return any(
+            prod(evaluate(extent, sizes) for extent in shape) >= _MOST_ELEMENTS
+            for shape in bounding
+        )
+
+    return bisect_left(range(1, _MOST_ELEMENTS), True, key=is_too_large)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.open_size import OpenSize
 from kernelwright.ir.passes.resize import FreeDimension, free_dimensions, resize
 from kernelwright.metal.kernel import Dimensions, Kernel
@@ -34,7 +34,7 @@ def generalize(graph: Graph, write: Write, kernels: tuple[Kernel, ...]) -> Gener
     """
     chosen: list[FreeDimension] = []
     for free in free_dimensions(graph):
-        if not free.is_alone or free.is_reduced or free.size == 1:
+        if free.is_reduced or free.size == 1:
             continue
         if _opened(graph, write, kernels, [*chosen, free], _numbered(len(chosen) + 1)) is not None:
             chosen.append(free)
@@ -63,8 +63,9 @@ def _opened(
         return None
     opened = zip(dimensions, names, sizes, strict=False)
     try:
-        other = resize(graph, {d.axes[0]: OpenSize.named(name, n) for d, name, n in opened})
-        if not _only_named_axes_changed(graph, other, dimensions):
+        sizes_by_axis = [d.axis_sizes(OpenSize.named(name, n)) for d, name, n in opened]
+        other = resize(graph, {axis: size for d in sizes_by_axis for axis, size in d.items()})
+        if not all(_is_told(type_) for type_ in (*other.input_types, *other.output_types)):
             return None
         written = write(other)
     except KernelwrightError:
@@ -73,23 +74,12 @@ def _opened(
         return None
     if any(_text(a) != _text(b) for a, b in zip(kernels, written, strict=True)):
         return None
-    outputs = [size for type_ in other.output_types for size in type_.shape]
-    if any(isinstance(size, OpenSize) and size.terms is None for size in outputs):
-        return None
     return Generic(other, tuple(kernel.grid for kernel in written))
 
 
-def _only_named_axes_changed(
-    graph: Graph, other: Graph, dimensions: Sequence[FreeDimension]
-) -> bool:
-    """Say whether every changed input axis is one that a name can stand for."""
-    named = {axis for free in dimensions for axis in free.axes}
-    types = enumerate(zip(graph.input_types, other.input_types, strict=True))
-    return all(
-        a == b or (position, axis) in named
-        for position, (one, two) in types
-        for axis, (a, b) in enumerate(zip(one.shape, two.shape, strict=True))
-    )
+def _is_told(type_: TensorType) -> bool:
+    """Say whether every size of an array has arithmetic over names."""
+    return all(not isinstance(n, OpenSize) or n.terms is not None for n in type_.shape)
 
 
 def _text(kernel: Kernel) -> tuple[object, ...]:
