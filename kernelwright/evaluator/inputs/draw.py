@@ -372,11 +372,18 @@ def _distant(count: int, length: int, dtype: Dtype, random: Random) -> Values:
 
 
 def _fading(count: int, length: int, dtype: Dtype, random: Random) -> Values:
-    """Draw rows of every size above one, in which a weight of 2^-25 still shows."""
-    powers = random.uniform(0.0, 12.0 if dtype is Dtype.FLOAT16 else 60.0, (count, 1))
+    """Draw rows of every size above one, in which a weight of 2^-25 still shows.
+
+    Neighbours are of all sizes, and most are small: a large one shows where its weight is cut off
+    and those that weigh more are not as large.
+    """
+    spread = (random.random() + np.arange(count)[:, None] * _GOLDEN_RATIO) % 1.0
+    powers = spread**2 * (12.0 if dtype is Dtype.FLOAT16 else 90.0)
     return np.asarray(_normal(count, length, dtype, random) * np.exp2(powers), np.float32)
 
 
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+"""Multiples of it leave remainders that are spread evenly, however few follow each other."""
 _FADING_SCORES = np.float32(3.0)
 """Of queries and of keys: scores of some nine deviations, weights down to 2^-40."""
 _FAINT_NORM = 1 / 8

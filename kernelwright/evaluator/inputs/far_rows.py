@@ -14,7 +14,8 @@ _POWER_SHARE = 0.75
 _PAIR_TURNS = 4
 """Of so many pairs of rows, one has its numbers next to each other."""
 _FAR_KINDS, _SIGN_SHARE = 5, 4
-"""How many kinds of far numbers there are, and of how many finite ones one is negative."""
+"""How many kinds of far numbers there are, an odd number so that each meets rows of both orders;
+of how many finite ones one is negative."""
 _RUN_SHARE = 0.6
 """Of rows, so many are far up to an end of them: a block starts with it, wherever that is."""
 _HUNDREDS = (7.0, 10.0)
@@ -57,19 +58,17 @@ def place_beside_nan(values: Values, dtype: Dtype, random: Random) -> None:
 
     They lie as far apart as a lane or a block takes its steps, each first in every second row. It
     is one number, or all from there to the end of the row on its side; in the hundreds, close to
-    the end of the format, or infinite. One of two rows has a NaN where the other is far.
+    the end of the format, or infinite. One of two rows has a NaN where the other is far. Ten rows
+    hold each kind before a NaN, and behind one.
     """
     count, length = values.shape
     kind = int(random.integers(_FAR_KINDS))
     for first in range(0, count, 2):
         pair = values[first : first + 2]
-        turn = first // 2
-        is_near = turn % _PAIR_TURNS == _PAIR_TURNS - 1
+        is_near = first // 2 % _PAIR_TURNS == _PAIR_TURNS - 1
         apart = min(1, length - 1) if is_near else lane_distance(length, random)
         shared = int(random.integers(length - apart))
         other = shared + apart
-        if turn % 2:
-            shared, other = other, shared
         for number, row in enumerate(pair):
             far, nan = (other, shared) if number else (shared, other)
             value = _far_number((kind + first + number) % _FAR_KINDS, dtype, random)

@@ -207,6 +207,9 @@ def small_cases(graph: Graph) -> Iterator[Case]:
         left_out.add(Distribution.PAIRED)
     yield from (Case(graph, kind) for kind in Distribution if kind not in left_out)
     yield from (Case(graph, Distribution.STRUCTURED, part=part) for part in _structured(graph))
+    if Distribution.FADING not in left_out:
+        # Few queries may all see the large values well, or none of them.
+        yield Case(graph, Distribution.FADING, part=1)
     for part in range(1, min(plan_of(graph).parts, _MOST_PARTS)):
         yield Case(graph, Distribution.MIXED, part=part)
     yield from _lone_cases(graph)

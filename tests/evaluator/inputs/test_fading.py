@@ -28,9 +28,11 @@ def written_out(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     return mx.softmax(0.25 * (q @ k.swapaxes(-1, -2)), axis=-1) @ v
 
 
-def task_of(function: Callable[..., mx.array], dtype: mx.Dtype) -> Task:
-    q = mx.zeros((1, HEADS, QUERIES, FEATURES), dtype)
-    k = mx.zeros((1, HEADS, KEYS, FEATURES), dtype)
+def task_of(
+    function: Callable[..., mx.array], dtype: mx.Dtype, heads: int = HEADS, keys: int = KEYS
+) -> Task:
+    q = mx.zeros((1, heads, QUERIES, FEATURES), dtype)
+    k = mx.zeros((1, heads, keys, FEATURES), dtype)
     return Task(canonicalize(capture(function, q, k, k)), "attention")
 
 
@@ -74,3 +76,18 @@ def test_weights_that_are_cut_off_are_wrong(
     assert passes(lambda weights: weights)
     assert not passes(lambda weights: np.where(weights < 1e-7, np.float32(0), weights))
     assert not passes(lambda weights: weights.astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("secret", list(map(str, range(24))))
+def test_few_keys_show_weights_of_halves(secret: str) -> None:
+    task = task_of(attention, mx.bfloat16, heads=2, keys=9)
+    cases = visible_cases(task.graph, (), EvaluatorConfig())
+    fading = [case for case in cases if case.distribution is Distribution.FADING]
+    passed = []
+    for case in fading:
+        one = prepare(case, task.output_tolerances, secret)
+        arrays = [array.astype(np.float32) for array in one.inputs]
+        found = attended(arrays, lambda weights: weights.astype(np.float16).astype(np.float32))
+        rounded = found.astype(task.graph.output_types[0].dtype.numpy)
+        passed.append(judge(one, [rounded])[0].is_acceptable)
+    assert not all(passed)
