@@ -151,7 +151,7 @@ class Trial:
     def watch(self, graph: Graph, inputs: tuple[Array, ...], timeout_s: float) -> RunResult:
         """Note which sides of its conditions the program takes on any inputs; judge nothing."""
         key = self.compile(graph)
-        self.worker.held = None
+        self.worker.held.forget("latest")
         options = RunOptions(watch=True, timeout_s=timeout_s)
         return _read_result(self._asked(Run(key, inputs, options)))
 
@@ -179,7 +179,6 @@ class Trial:
             timeout_s=self.config.run_timeout_s,
         )
         key = self.compile(rows.case.graph)
-        self.worker.held = None
         reply = self.call(RunParts(key, rows.inputs, rows.moves, options), self._patience_s)
         return _read_result(reply)
 
@@ -200,12 +199,15 @@ class Trial:
 
     def _launch(self, reference: Reference, options: RunOptions) -> RunResult:
         key = self.compile(reference.case.graph, sanitize=options.sanitize)
-        inputs = None if self.worker.held is reference.inputs else reference.inputs
-        self.worker.held = None
-        request = Run(key, inputs, options, reference.case.layout)
+        held, inputs = self.worker.held, reference.inputs
+        known = held.shelf_with(inputs)
+        shelf = known or held.shelf_for(inputs)
+        # Nobody knows what a worker has that fails on the way.
+        held.forget(shelf)
+        request = Run(key, None if known else inputs, options, reference.case.layout, shelf)
         try:
             reply = self._asked(request)
-            self.worker.held = reference.inputs
+            held.put(shelf, inputs)
         except Failure as failure:
             if failure.status is Status.LAUNCH_ERROR:
                 failure.reference = reference

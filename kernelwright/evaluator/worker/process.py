@@ -22,6 +22,7 @@ from kernelwright.evaluator.worker.cache import (
     shared_cache,
     writable_folders,
 )
+from kernelwright.evaluator.worker.held_inputs import HeldInputs
 from kernelwright.evaluator.worker.wire import Reply, receive_reply, send_request
 from kernelwright.scratch import ScratchFolder
 from kernelwright.timeline import span
@@ -71,8 +72,8 @@ class Worker:
         self.drives_gpu = limits.drives_gpu
         self.opening: object = None
         """What a new process in this one's place has to be asked first."""
-        self.held: object = None
-        """What whoever asks knows to be kept there, such as the inputs of its last run."""
+        self.held = HeldInputs(limits.memory_bytes)
+        """What whoever asks knows to be kept there."""
         self._folder = ScratchFolder()
         self._scratch = self._folder.path
         self._pipe, remote = Pipe()

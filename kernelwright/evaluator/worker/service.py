@@ -27,6 +27,7 @@ from kernelwright.evaluator.speed.measuring import (
 )
 from kernelwright.evaluator.static.normal_form import plain_texts
 from kernelwright.evaluator.static.rules import check_program
+from kernelwright.evaluator.worker.held_inputs import Shelf
 from kernelwright.evaluator.worker.succession import give_way, run_in_succession
 from kernelwright.evaluator.worker.wire import Reply, receive_request, send_reply
 from kernelwright.ir.graph import TensorType
@@ -110,9 +111,11 @@ class Run:
 
     key: str
     inputs: tuple[Array, ...] | None
-    """None for those of the run before."""
+    """None for those that its shelf holds."""
     options: RunOptions
     layout: Layout = Layout.DENSE
+    shelf: Shelf = "latest"
+    """Where the inputs stay for later runs, in the place of others."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,8 @@ class CandidateService:
         self._executables: dict[str, Executable] = {}
         self._refused: dict[str, CompileError] = {}
         self._laboratory: Workbench | None = None
-        self._inputs: tuple[Array, ...] = ()
-        """Of the last run. Devices run on copies, with another padding each time."""
+        self._inputs: dict[Shelf, tuple[Array, ...]] = {}
+        """Of earlier runs. Devices run on copies, with another padding each time."""
 
     def answer(self, request: Request) -> Reply:
         """Serve one request."""
@@ -227,8 +230,9 @@ class CandidateService:
         if isinstance(request, RunParts):
             return _run_parts(self._executables[request.key], request)
         if request.inputs is not None:
-            self._inputs = request.inputs
-        inputs = [request.layout.place(a, i) for i, a in enumerate(self._inputs)]
+            self._inputs[request.shelf] = request.inputs
+        held = self._inputs[request.shelf]
+        inputs = [request.layout.place(a, i) for i, a in enumerate(held)]
         started = time.perf_counter()
         result = self._executables[request.key].run(inputs, request.options)
         return _reply(result, time.perf_counter() - started)
@@ -237,7 +241,7 @@ class CandidateService:
         self._executables.clear()
         self._refused.clear()
         self._laboratory = None
-        self._inputs = ()
+        self._inputs.clear()
         if self._device is not None and self._device.info.measures_time:
             mx.clear_cache()
 

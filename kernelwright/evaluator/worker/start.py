@@ -113,7 +113,7 @@ def renew(worker: Worker) -> bool:
         DeviceError: the worker hangs, so its device may too.
     """
     succeeds = "succession" in worker.confinement
-    worker.held = None
+    worker.held.forget()
     if not succeeds and not worker.drives_gpu:
         worker.close()
         return False
