@@ -116,9 +116,9 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, object]:
 
 @cache
 def broken() -> tuple[Mutant, ...]:
-    """Return the corpus in all its dtypes, without the honest text that only looks broken."""
+    """Return what must be refused, in all dtypes: not what only looks broken, or is harmless."""
     every = (*mutants(), *cast_mutants())
-    return tuple(m for m in every if is_refusal(m.edit.expect[0]))
+    return tuple(m for m in every if all(map(is_refusal, m.edit.expect)))
 
 
 def read(path: Path | None) -> list[Outcome]:
@@ -143,10 +143,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _known(chosen: argparse.Namespace) -> list[Outcome]:
     """Return what has been judged already by this judge, under as many secrets."""
+    names = {mutant.name for mutant in broken()}
     return [
         outcome
         for outcome in read(chosen.json)
-        if (outcome.seed, outcome.evaluator_version) == (chosen.seed, EVALUATOR_VERSION)
+        if outcome.mutant in names
+        and (outcome.seed, outcome.evaluator_version) == (chosen.seed, EVALUATOR_VERSION)
         and outcome.secrets >= chosen.secrets
     ]
 
