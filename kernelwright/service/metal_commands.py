@@ -218,6 +218,10 @@ def profile(
     ] = None,
     seed: SeedOption = 0,
     timeout: TimeoutOption = 60.0,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Count every threadgroup, not a sample of more than 512."),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Say how the simulator runs large launches of it.")
     ] = False,
@@ -230,7 +234,7 @@ def profile(
     typed = _typed(
         file, include, kernel, grid, threadgroup, buffer, threadgroup_bytes, constant, seed
     )
-    outcome = _launch(typed, seed=seed, timeout_s=timeout, count=True)
+    outcome = _launch(typed, seed=seed, timeout_s=timeout, count=True, count_all=exact)
     if outcome.counters is None:
         raise InputError("the launch was not counted; run it on one core of work at least.")
     predictions = tuple(predict(outcome.counters, p) for p in profiles)
@@ -298,6 +302,7 @@ def _launch(
     timeout_s: float,
     sanitize: bool = False,
     count: bool = False,
+    count_all: bool = False,
 ) -> "Outcome":
     return typed.kernel.launch(
         typed.buffers,
@@ -307,6 +312,7 @@ def _launch(
         fresh=typed.fresh,
         sanitize=sanitize,
         count=count,
+        count_all=count_all,
         order_seed=seed,
         timeout_s=timeout_s,
     )

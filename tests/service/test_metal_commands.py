@@ -177,3 +177,15 @@ def test_an_option_out_of_range_is_a_usage_error(file: str, arguments: tuple[str
     result = typed("run", file, "-k", "beyond", "-g", "32", *BUFFERS, *arguments)
     assert result.exit_code == 2
     assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def test_a_profile_says_that_it_was_sampled_unless_it_is_exact(tmp_path: Path) -> None:
+    path = tmp_path / "copy.metal"
+    path.write_text(
+        "kernel void k(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],\n"
+        "              uint i [[thread_position_in_grid]]) { y[i] = x[i]; }\n"
+    )
+    size = ("-g", "32768", "-t", "32", "-b", "x=f32[32768]", "-b", "y=f32[32768]")
+    sampled = typed("profile", str(path), *size)
+    assert re.search(r"sampled: \d+ of 1,024 threadgroups, sums ±0\.\d%", sampled.output)
+    assert "sampled" not in typed("profile", str(path), *size, "--exact").output

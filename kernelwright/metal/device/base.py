@@ -199,6 +199,9 @@ class Counters(Record):
     threadgroups: int
     counted_threadgroups: int | None = None
     """Fewer than all where a random sample was counted and the rest extrapolated."""
+    sampling_error: float = 0.0
+    """Of a sample: two standard errors of the sums, as a share of them. Distinct bytes and sectors
+    are estimates then, of which it says nothing."""
     threadgroup_bytes: int = 0
     """Threadgroup memory that each threadgroup takes."""
     thread_array_bytes: int = 0

@@ -96,6 +96,14 @@ def print_counters(console: Console, counters: Counters) -> None:
         text = f"{value:,}" if isinstance(value, int) else value
         grid.add_row(Text(label, style="label"), Text(text, style="figure"))
     console.print(grid)
+    if 0 < (counted := counters.counted_threadgroups or 0) < counters.threadgroups:
+        console.print(
+            f"sampled: {counted:,} of {counters.threadgroups:,} threadgroups, sums ±"
+            f"{counters.sampling_error:.1%}, distinct bytes estimated; --exact counts all",
+            style="quiet",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def print_predictions(console: Console, predictions: Sequence[Prediction]) -> None:

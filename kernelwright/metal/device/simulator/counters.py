@@ -3,7 +3,7 @@
 import ctypes
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import prod
+from math import prod, sqrt
 from pathlib import Path
 
 from kernelwright.errors import DeviceError
@@ -62,6 +62,8 @@ class Tally(ctypes.Structure):
         ("threadgroup_memory", ctypes.c_uint64),
         ("largest_work", ctypes.c_uint64),
         ("largest_sectors", ctypes.c_uint64),
+        ("work_squares", ctypes.c_double),
+        ("sector_squares", ctypes.c_double),
     )
 
 
@@ -98,6 +100,8 @@ def read_counters(
     counted = int(tally.counted_threads)
     scale = threads / counted if counted else 0.0
 
+    groups = prod(-(-g // t) for g, t in zip(grid, threadgroup, strict=True))
+
     def whole(value: int) -> int:
         return round(value * scale)
 
@@ -108,7 +112,7 @@ def read_counters(
     return Counters(
         kernel=kernel,
         threads=threads,
-        threadgroups=prod(-(-g // t) for g, t in zip(grid, threadgroup, strict=True)),
+        threadgroups=groups,
         counted_threadgroups=int(tally.counted_groups),
         threadgroup_bytes=int(tally.threadgroup_memory),
         buffers=tuple(_traffic(b, t, scale) for b, t in zip(buffers, tally.buffers, strict=False)),
@@ -129,6 +133,7 @@ def read_counters(
         divergent_branches=whole(tally.divergent_blocks),
         active_lanes=_active_share(lanes, issued),
         group_imbalance=_imbalance(tally),
+        sampling_error=_sampling_error(tally, groups),
         lines=line_costs(
             places=[(read_line_table(library).find(_pc(s)), s) for s in sites if s.key],
             operations=_by_line(listing.lines, [int(b.lanes) for b in blocks]),
@@ -208,6 +213,22 @@ def _imbalance(tally: Tally) -> float:
     groups = int(tally.counted_groups)
     pairs = ((tally.largest_work, tally.work), (tally.largest_sectors, tally.sectors))
     return max((int(most) * groups / int(total) for most, total in pairs if total), default=1.0)
+
+
+def _sampling_error(tally: Tally, groups: int) -> float:
+    """Return two standard errors of the sums, as a share of them; 0 where all were counted."""
+    counted = int(tally.counted_groups)
+    if not 1 < counted < groups:
+        return 0.0
+    errors = [0.0]
+    sums = ((tally.work, tally.work_squares), (tally.sectors, tally.sector_squares))
+    for total, squares in sums:
+        mean = int(total) / counted
+        if mean:
+            variance = max(squares / counted - mean * mean, 0.0) * counted / (counted - 1)
+            errors.append(2 * sqrt(variance / counted * (1 - counted / groups)) / mean)
+    # Workers add up in any order.
+    return float(f"{max(errors):.2g}")
 
 
 def _traffic(buffer: Buffer, tally: BufferTally, scale: float) -> BufferTraffic:

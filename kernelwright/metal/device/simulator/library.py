@@ -150,6 +150,7 @@ class SimulatedKernel:
         fresh: Collection[Key] = (),
         sanitize: bool = False,
         count: bool = False,
+        count_all: bool = False,
         order_seed: int = 0,
         timeout_s: float = 30.0,
     ) -> Outcome:
@@ -165,6 +166,8 @@ class SimulatedKernel:
                 bytes that are never written.
             sanitize: Look for what a GPU hides.
             count: Count what the launch costs; not together with `sanitize`.
+            count_all: Count every threadgroup, also where a launch has more than 512, of which
+                otherwise a sample is counted.
             order_seed: Seeds the order in which threads run: 0 to 2^64 - 1.
             timeout_s: What it may do: some 2e9 rounds of loops a second; 1e6 at most.
 
@@ -174,7 +177,8 @@ class SimulatedKernel:
             DeviceError: the machine failed.
         """
         sanitize = switch(self.name, "sanitize", sanitize)
-        count = switch(self.name, "count", count)
+        count_all = switch(self.name, "count_all", count_all)
+        count = switch(self.name, "count", count) or count_all
         order_seed = order_seed_of(self.name, order_seed)
         timeout_s = timeout_of(self.name, timeout_s)
         if sanitize and count:
@@ -185,7 +189,7 @@ class SimulatedKernel:
         image = self.library.image(variant, self.constants)
         entry = self._entry(image)
         refuse_unset(self.library.unit, entry, self.constants)
-        options = _options(order_seed, sanitize, count, timeout_s)
+        options = _options(order_seed, sanitize, count, count_all, timeout_s)
         outcome = launch(
             self._code(entry, image, options, prod(grid)),
             self._bound(entry, image, buffers, fresh_names(entry, fresh)),
@@ -276,8 +280,16 @@ class SimulatedKernel:
 
 
 @lru_cache(maxsize=64)
-def _options(order_seed: int, sanitize: bool, count: bool, timeout_s: float) -> RunOptions:
-    return RunOptions(order_seed=order_seed, sanitize=sanitize, count=count, timeout_s=timeout_s)
+def _options(
+    order_seed: int, sanitize: bool, count: bool, counts_all: bool, timeout_s: float
+) -> RunOptions:
+    return RunOptions(
+        order_seed=order_seed,
+        sanitize=sanitize,
+        count=count,
+        counts_all=counts_all,
+        timeout_s=timeout_s,
+    )
 
 
 def compile(  # noqa: A001 (the public name: metal.simulator.compile)

@@ -279,3 +279,44 @@ def test_a_line_has_the_conflicts_and_the_operations_that_are_its_own() -> None:
     found = _by_line()
     assert {line for line, cost in found.items() if cost.bank_conflicts} == {10, 12}
     assert found[4].operations == 1024 * 40 * 3
+
+
+_UNEVEN = """#include <metal_stdlib>
+using namespace metal;
+kernel void k(device const uint* rounds [[buffer(0)]], device const float* x [[buffer(1)]],
+              device float* y [[buffer(2)]], uint i [[thread_position_in_grid]],
+              uint g [[threadgroup_position_in_grid]]) {
+  float sum = 0;
+  for (uint n = 0; n < rounds[g]; ++n) sum += x[(i + n) % 4096];
+  y[i] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("most", [1, 64])
+def test_a_sample_tells_its_error_and_all_threadgroups_none(most: int) -> None:
+    rounds = np.random.default_rng(0).integers(0, most, 2048).astype(np.uint32) + 1
+    x, threads = np.ones(4096, np.float32), 2048 * 32
+
+    def counted(count_all: bool) -> Counters:
+        outcome = (
+            simulator.compile(_UNEVEN)
+            .kernel("k")
+            .launch(
+                [rounds, x, np.zeros(threads, np.float32)],
+                grid=(threads, 1, 1),
+                threadgroup=(32, 1, 1),
+                count=True,
+                count_all=count_all,
+            )
+        )
+        assert outcome.counters is not None
+        return outcome.counters
+
+    exact, sampled = counted(count_all=True), counted(count_all=False)
+    expected = 4 * 32 * int(rounds.sum())
+    assert exact.buffers[1].bytes_read == expected
+    assert (exact.counted_threadgroups, exact.sampling_error) == (2048, 0.0)
+    assert (sampled.counted_threadgroups or 0) < 2048
+    assert (sampled.sampling_error > 0.05) == (most > 1)
+    assert abs(sampled.buffers[1].bytes_read / expected - 1) <= 1.5 * sampled.sampling_error + 1e-3

@@ -127,6 +127,9 @@ void end_group(Meter& meter, uint32_t buffers) {
     sectors += meter.tally.buffers[i].sectors_read + meter.tally.buffers[i].sectors_written;
   raise_to(meter.tally.largest_work, meter.group_work);
   raise_to(meter.tally.largest_sectors, sectors - meter.sectors_before);
+  const double work = (double)meter.group_work, moved = (double)(sectors - meter.sectors_before);
+  meter.tally.work_squares += work * work;
+  meter.tally.sector_squares += moved * moved;
   meter.tally.work += meter.group_work;
   meter.tally.sectors = meter.sectors_before = sectors;
   meter.group_work = 0;
@@ -231,6 +234,8 @@ void add_up(Worker& worker) {
   raise_to(whole.threadgroup_memory, worker.memory.used);
   raise_to(whole.largest_work, meter.tally.largest_work);
   raise_to(whole.largest_sectors, meter.tally.largest_sectors);
+  whole.work_squares += meter.tally.work_squares;
+  whole.sector_squares += meter.tally.sector_squares;
   add_sites(counting.sites, meter.sites);
   add((uint64_t*)counting.blocks, (const uint64_t*)meter.blocks, 2ull * counting.block_count);
   pthread_mutex_unlock(&adding);

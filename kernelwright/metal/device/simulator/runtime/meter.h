@@ -42,6 +42,7 @@ struct Tally {
   uint64_t threadgroup_memory;  // bytes that a threadgroup takes
   uint64_t largest_work;        // of one threadgroup
   uint64_t largest_sectors;
+  double work_squares, sector_squares;  // sums over counted threadgroups
 };
 
 // What a basic block is. Orders number a function's blocks so that nothing but a loop stands
