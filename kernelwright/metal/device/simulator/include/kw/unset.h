@@ -2,9 +2,15 @@
 #pragma once
 
 #include "kw/abi.h"
+#include "kw/padding.h"
 
 #ifdef KW_SANITIZE
 #define KW_UNSET(variable, number) kw_leave_unset(variable, number);
+
+// A struct that may have bytes which no member takes: no vector, nor what its bits alone tell.
+template <typename T>
+constexpr bool kw_may_have_padding =
+    __is_class(T) && !__has_unique_object_representations(T) && !requires { typename T::kw_scalar; };
 
 // Fills a variable with words that only the runtime knows, so that results that hang on them differ
 // between launches. A class with a constructor has set itself.
@@ -21,6 +27,12 @@ KW_INLINE constexpr void kw_leave_unset(T& variable, kw_uint number) {
   } else if constexpr (__is_trivially_constructible(T)) {
     kw_uint words[(sizeof(T) + 3) / 4];
     for (kw_uint& word : words) word = kw_unset(number);
+    if constexpr (kw_may_have_padding<T>) {
+      // No result is to hang on padding, wherever a copy of it comes to lie.
+      unsigned char taken[sizeof(T)] = {};
+      kw_take(kw_taken{taken, sizeof(T)}, (T*)taken);
+      for (kw_ulong i = 0; i < sizeof(T); i++) ((unsigned char*)words)[i] *= taken[i];
+    }
     __builtin_memcpy((void*)&variable, words, sizeof(T));
   }
 }
