@@ -8,7 +8,7 @@ from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.pattern import Bind, Found, Made, Number, match, match_node
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.reading import BuilderSource, bare
+from kernelwright.ir.passes.reading import BuilderSource, bare, progression
 from kernelwright.ir.passes.view import reshape
 
 _GROUP_SIZES = (32, 64, 128)
@@ -155,13 +155,12 @@ def _masked(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, int] | None
     is_each = repeated is not None and builder.types[repeated.inputs[0]].shape == (*shape, 1)
     is_all = builder.types[found.values["word"]].shape == (*shape, count)
     places = builder.made_by(found.values["places"], "broadcast")
-    counted = None if places is None else builder.made_by(bare(builder, places.inputs[0]), "arange")
-    if not (is_each and is_all) or places is None or counted is None:
+    if not (is_each and is_all) or places is None:
         return None
-    steps = (counted.attribute("start"), counted.attribute("step"))
     is_along = builder.types[places.inputs[0]].shape == (*(1,) * len(shape), count)
     is_along = is_along or builder.types[places.inputs[0]].shape == (count,)
-    return (word, bits) if is_along and steps == (0.0, float(bits)) else None
+    is_counted = progression(builder, places.inputs[0]) == (0.0, float(bits))
+    return (word, bits) if is_along and is_counted else None
 
 
 def _across_words(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, int] | None:
@@ -180,10 +179,7 @@ def _across_words(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, int] 
 
 def _counts_to(builder: GraphBuilder, value: ValueId, stop: int) -> bool:
     """Say whether a value counts 0, 1 … along its last axis."""
-    node = builder.made_by(bare(builder, value), "arange")
-    found = builder.types[value].shape[-1]
-    attributes = dict(node.attributes) if node else {}
-    return found == stop and (attributes.get("start"), attributes.get("step")) == (0.0, 1.0)
+    return builder.types[value].shape[-1] == stop and progression(builder, value) == (0.0, 1.0)
 
 
 RULES: tuple[Rule, ...] = (_dequantize,)

@@ -40,6 +40,42 @@ def number(builder: GraphBuilder, value: ValueId) -> float | None:
     return float(np.asarray(constant.array, np.float64).reshape(()))
 
 
+def progression(
+    builder: GraphBuilder, value: ValueId, depth: int = 4
+) -> tuple[float, float] | None:
+    """Return start and step of numbers that are counted one by one, however they were made.
+
+    They are a range, one that was scaled or shifted by numbers, or a constant; along which axis
+    they lie the shape of the value tells.
+    """
+    value = bare(builder, value)
+    held, node = builder.constant_at(value), builder.producer(value)
+    if held is not None and held.type.size > 1 and not held.type.dtype.is_complex:
+        numbers = np.asarray(held.array, np.float64).reshape(-1)
+        steps = set(np.diff(numbers).tolist())
+        return (float(numbers[0]), steps.pop()) if len(steps) == 1 else None
+    if node is None or not depth:
+        return None
+    if node.op == "arange":
+        call = BuilderSource(builder).call(node)
+        return call.number("start"), call.number("step")
+    if node.op == "cast" and builder.types[value].dtype.is_integer:
+        return progression(builder, node.inputs[0], depth - 1)
+    if node.op not in ("add", "subtract", "multiply", "left_shift"):
+        return None
+    one, other = node.inputs
+    if node.op in ("add", "multiply") and number(builder, one) is not None:
+        one, other = other, one
+    found, by = progression(builder, one, depth - 1), number(builder, other)
+    if found is None or by is None:
+        return None
+    start, step = found
+    if node.op in ("multiply", "left_shift"):
+        factor = by if node.op == "multiply" else 2.0**by
+        return start * factor, step * factor
+    return (start + by if node.op == "add" else start - by), step
+
+
 def filled(builder: GraphBuilder, value: float, like: ValueId) -> ValueId:
     """Return a number in the shape and dtype of another value."""
     type_ = builder.types[like]
