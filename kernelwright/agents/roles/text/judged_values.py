@@ -1,26 +1,35 @@
 """What the judge tries on a task's ops, in a sentence each: no case is given away by it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.ops import Kind, Op, op_named
+from kernelwright.ir.ops.behaviour import Domain
 
 _MOST = 8
-_OPS = {
-    "extremes": {"max", "min", "maximum", "minimum", "clip"},
-    "places": {"argmax", "argmin"},
-    "orders": {"sort", "argsort", "partition", "argpartition", "topk"},
-    "exponentials": {"exp", "sigmoid", "tanh", "erf"},
-    "totals": {"softmax", "logsumexp", "log_softmax", "logcumsumexp"},
-    "poles": {"log", "log1p", "sqrt", "rsqrt", "power", "divide", "reciprocal"},
-    "sums": {"sum", "mean", "var", "cumsum", "logcumsumexp", "prod"},
-    "variances": {"var"},
-    "halves": {"round"},
-    "steps": {"round", "floor", "ceil", "remainder", "floor_divide", "sign"},
-    "indices": {"gather", "take", "scatter", "scatter_add", "take_along_axis"},
-    "choices": {"where", "select", "equal", "less", "greater", "logical_and"},
+_IS_SUBJECT: dict[str, Callable[[Op], bool]] = {
+    "extremes": lambda op: op.behaviour.is_extreme,
+    "places": lambda op: op.behaviour.makes_places and op.kind is Kind.REDUCTION,
+    "orders": lambda op: op.kind is Kind.SORT,
+    "exponentials": lambda op: op.name in ("exp", "sigmoid", "tanh", "erf"),
+    "totals": lambda op: op.name in ("softmax", "logsumexp", "logcumsumexp"),
+    "poles": lambda op: (
+        Domain.POSITIVE in op.behaviour.domains
+        or op.behaviour.divides
+        or op.name in ("log1p", "power")
+    ),
+    "sums": lambda op: op.behaviour.accumulates,
+    "halves": lambda op: op.name == "round",
+    "steps": lambda op: (
+        op.kind is Kind.ELEMENTWISE
+        and not op.behaviour.makes_bool
+        and (bool(op.behaviour.steps) or not op.behaviour.is_continuous)
+    ),
+    "indices": lambda op: Domain.INDEX in op.behaviour.domains,
+    "choices": lambda op: op.behaviour.chooses or op.behaviour.compares,
 }
+"""Which ops a sentence is about, by what their records say."""
 _ADDED_UP = {"sum", "mean", "cumsum"}
 _SENTENCES = {
     "extremes": """Maxima and minima: a NaN anywhere gives NaN; rows of infinities alone and of
@@ -38,7 +47,6 @@ _SENTENCES = {
         has them.""",
     "sums": """Sums: values far from zero with small differences occur; accumulate floats in float,
         integers in their own type.""",
-    "variances": """Variances: take them from differences to the mean, not from squares' mean.""",
     "halves": """round: halves go to the even neighbour.""",
     "steps": """Steps: whole numbers and both zeros are hit exactly.""",
     "indices": """Indices are within their axis, repeat, and come in any order.""",
@@ -71,7 +79,8 @@ def judged_sentences(graph: Graph) -> tuple[str, ...]:
 
 def _subjects(graph: Graph) -> Iterator[str]:
     ops = {node.op for node in graph.nodes}
-    found = [subject for subject, names in _OPS.items() if ops & names]
+    records = [op_named(op) for op in ops]
+    found = [subject for subject, is_about in _IS_SUBJECT.items() if any(map(is_about, records))]
     if "exp" in ops and ops & _ADDED_UP:
         found = list(dict.fromkeys("totals" if s == "exponentials" else s for s in found))
     yield from dict.fromkeys(found)

@@ -7,6 +7,7 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.naming.describe import idiom_text, value_names
 from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops.indexing import COMBINING
 from kernelwright.plan.mlx.fusion import copies
 
 Write = Callable[..., str]
@@ -124,7 +125,7 @@ def _slice(call: Call, x: str) -> str:
 
 def _slice_update(call: Call, x: str, update: str) -> str:
     start, strides = call.integers("start"), call.integers("strides")
-    if (method := _COMBINED.get(call.text("reduce"))) is not None:
+    if (method := COMBINING.get(call.text("reduce"))) is not None:
         sizes = call.inputs[0].shape
         parts = zip(start, call.integers("stop"), strides, sizes, strict=True)
         return f"{x}.at[{', '.join(_part(*part) for part in parts)}].{method}({update})"
@@ -133,9 +134,6 @@ def _slice_update(call: Call, x: str, update: str) -> str:
     moved = [axis for axis, first in enumerate(start) if first] or [0]
     first = f"mx.array({[start[axis] for axis in moved]})"
     return f"mx.slice_update({x}, {update}, {first}, {moved})"
-
-
-_COMBINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def _part(start: int, stop: int, step: int, size: int) -> str:

@@ -156,6 +156,24 @@ def test_a_maximum_is_subtracted_only_where_exponentials_are_added_up(
     assert ("subtract a row's maximum" in told) is subtracts
 
 
+@pytest.mark.parametrize(
+    ("fn", "word"),
+    [
+        (lambda x, i: mx.take_along_axis(x, i, axis=1), "Indices are within their axis"),
+        (lambda x, i: x.at[i[:, 0]].add(x), "Indices are within their axis"),
+        (lambda x, i: mx.log2(x), "Zeros, negative and denormal arguments"),
+        (lambda x, i: mx.cumprod(x, axis=1), "accumulate floats in float"),
+        (lambda x, i: mx.where(x >= 0, x, 0), "what is not chosen may be NaN"),
+    ],
+    ids=["taken", "scattered", "logarithm", "product", "choice"],
+)
+def test_a_sentence_is_told_of_every_op_whose_record_asks_for_it(
+    fn: Callable[..., mx.array], word: str
+) -> None:
+    graph = canonicalize(capture(fn, mx.zeros((4, 8)), mx.zeros((4, 8), mx.int32)))
+    assert word in "\n".join(judged_sentences(graph))
+
+
 def test_what_must_move_is_what_the_floor_counts() -> None:
     table, rows = mx.zeros((4096, 64)), mx.zeros((8, 64))
     graph = canonicalize(capture(lambda t, i: t[i] * 2, table, mx.zeros((8,), mx.int32)))
