@@ -1,6 +1,8 @@
 """An elementwise op takes one record and one spelling in Metal, and goes all the way."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import mlx.core as mx
@@ -11,9 +13,19 @@ import kernelwright as kw
 from kernelwright import ir
 from kernelwright.ir import Graph, Op, canonicalize, capture, ops
 from kernelwright.ir.trace import primitive
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family.reducer import REDUCERS
+from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.lower.term.indexing import INDEXED
 from kernelwright.metal.target.msl import spelling
+from kernelwright.plan import partition
 from kernelwright.runtime.export import export_module
+from kernelwright.runtime.export.reference_code import function_source
 from kernelwright.store import KernelStore
+
+# The package offers the function of this name.
+classify = import_module("kernelwright.metal.family.classify")
+DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
 NAME = "area_tangent"
 TAKEN_OUT = "arctanh"
@@ -47,6 +59,48 @@ def _with_the_op(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     _forget()
     yield
     _forget()
+
+
+def _as(monkeypatch: pytest.MonkeyPatch, known: str, name: str, **changes: str) -> None:
+    """Take an op for a new one, which nobody has heard of by its name."""
+    record = replace(ops.op_named(known), name=name, **changes)  # type: ignore[arg-type]
+    monkeypatch.setitem(ops._TABLE, name, record)
+    monkeypatch.delitem(ops._TABLE, known)
+    _forget()
+
+
+def test_a_reduction_takes_a_line_of_how_results_are_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _as(monkeypatch, "prod", "row_product")
+    monkeypatch.setitem(REDUCERS, "row_product", REDUCERS["prod"])
+    monkeypatch.delitem(REDUCERS, "prod")
+    monkeypatch.setattr(classify, "_ROW_OPS", classify._ROW_OPS | {"row_product"})
+    graph = canonicalize(
+        capture(lambda x: x / (1 + mx.abs(mx.prod(x, axis=-1, keepdims=True))), mx.zeros((8, 64)))
+    )
+    assert "row_product" in {node.op for node in graph.nodes}
+    assert lower(graph, schedules(graph, DEVICE)[0]).inputs[0].shape == ("rows", 64)
+    assert "mx.prod(" in function_source(graph, "reference", "Divide.")
+
+
+def test_a_gather_takes_a_function_of_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    _as(monkeypatch, "gather_axis", "pick_along", primitive="GatherAxis")
+    monkeypatch.setitem(INDEXED, "pick_along", INDEXED["gather_axis"])
+    monkeypatch.delitem(INDEXED, "gather_axis")
+    monkeypatch.setattr(classify, "_FUSED_INDEXING", classify._FUSED_INDEXING | {"pick_along"})
+    graph = canonicalize(
+        capture(
+            lambda x, i: mx.exp(mx.take_along_axis(x, i, axis=1)),
+            mx.zeros((8, 64)),
+            mx.zeros((8, 16), mx.int32),
+        )
+    )
+    (region,) = partition(graph)
+    assert {node.op for node in region.extract().nodes} == {"pick_along", "exp"}
+    assert lower(graph, schedules(graph, DEVICE)[0]).outputs[0].shape[-1] == 16
+    source = function_source(graph, "reference", "Take.")
+    assert "mx.exp(mx.take_along_axis(x, i, axis=1))" in source
 
 
 def _graph() -> Graph:

@@ -16,6 +16,7 @@ from kernelwright.runtime.export.literal_code import (
     Expression,
     constant_source,
     dtype_source,
+    literal,
     number_source,
 )
 from kernelwright.runtime.export.op_code import RENDERERS, atom
@@ -106,7 +107,7 @@ def returning_lines(graph: Graph, results: Sequence[str]) -> list[str]:
 def is_printable(op: str) -> bool:
     """Say whether an op has a printed form, as far as its name tells."""
     known = _INFIX.keys() | RENDERERS.keys()
-    return op in known or op in ("cast", "negative", LAUNCH) or _function_of(op) is not None
+    return op in known or op in ("cast", "negative", LAUNCH) or op_named(op).mlx is not None
 
 
 def printable(graph: Graph) -> Graph:
@@ -300,19 +301,12 @@ def _rendered(node: Node, call: Call, operands: Sequence[Expression]) -> Express
         return Expression(f"{left} {sign} {operands[1].inside(precedence)}", precedence)
     if node.op == "negative":
         return Expression(f"-{operands[0].inside(UNARY)}", UNARY)
-    render, function = RENDERERS.get(node.op), _function_of(node.op)
-    if render is None and function is not None:
-        return Expression(f"mx.{function}({', '.join(texts)})")
+    render, known = RENDERERS.get(node.op), op_named(node.op).mlx
+    if render is None and known is not None:
+        keywords = (f"{name}={literal(v)}" for name, v in known.keywords(call).items())
+        return Expression(f"mx.{known.function}({', '.join([*texts, *keywords])})")
     if render is None:
         raise UnsupportedError(
             f"the op {node.op!r} cannot be printed as MLX code yet; export a kernel without it."
         )
     return Expression(render(call, texts))
-
-
-def _function_of(op: str) -> str | None:
-    """Return the function of MLX that an elementwise op is a plain call of."""
-    record = op_named(op)
-    if record.kind is not Kind.ELEMENTWISE or record.mlx is None:
-        return None
-    return record.mlx.function
