@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelwright.ir.ops import batching, least_read, relation
+from kernelwright.ir.ops import batching, least_read, relation_of_product
 from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
 
 # A row that masks hide as a whole has equal weights, as in MLX.
@@ -92,7 +92,7 @@ OPS: tuple[Op, ...] = (
         held_of=_scores,
         least_read=least_read.attended,
         multiplies_all=_is_unmasked,
-        relation=relation.attended,
+        relation=relation_of_product.attended,
         batching=batching.attended,
         skipped=spoiled,
     ),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelwright.ir.ops import batching, index_range, relation
+from kernelwright.ir.ops import batching, index_range, relation_of_product
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 from kernelwright.ir.ops.weight import FLOAT_MODES, dequantized, dequantized_floats
@@ -188,7 +188,7 @@ OPS: tuple[Op, ...] = (
         shapes=_matmul_shape,
         mlx=MlxCall("matmul"),
         flops_of=_matmul_flops,
-        relation=relation.multiplied,
+        relation=relation_of_product.multiplied,
         batching=batching.multiplied,
     ),
     Op(
@@ -199,7 +199,7 @@ OPS: tuple[Op, ...] = (
         shapes=_matmul_shape,
         primitive="AddMM",
         flops_of=_matmul_flops,
-        relation=relation.multiplied,
+        relation=relation_of_product.multiplied,
     ),
     Op(
         "gather_mm",
@@ -220,7 +220,7 @@ OPS: tuple[Op, ...] = (
         shapes=_quantized_shape,
         behaviour=Behaviour(domains=(Domain.ANY, Domain.PACKED)),
         flops_of=_matmul_flops,
-        relation=relation.multiplied_by_packed,
+        relation=relation_of_product.multiplied_by_packed,
         batching=batching.multiplied_left,
         skipped=_regrouped(_quantized_matmul),
     ),
@@ -247,7 +247,7 @@ OPS: tuple[Op, ...] = (
         shapes=_dequantized_shape,
         behaviour=Behaviour(domains=(Domain.PACKED,)),
         flops_per_element=2,
-        relation=relation.dequantized,
+        relation=relation_of_product.dequantized,
     ),
     Op(
         "block_masked_mm",
@@ -272,7 +272,7 @@ OPS: tuple[Op, ...] = (
         ),
         shapes=_convolution_shape,
         flops_of=_convolution_flops,
-        relation=relation.convolved,
+        relation=relation_of_product.convolved,
         batching=batching.convolved,
         multiplies_all=_has_unit_steps,
         skipped=beside,

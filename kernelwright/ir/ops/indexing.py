@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelwright.ir.ops import batching, index_range, least_read, relation
+from kernelwright.ir.ops import batching, index_range, least_read, relation, relation_of_slice
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
@@ -268,7 +268,7 @@ OPS: tuple[Op, ...] = (
         _slice_update,
         ("reduce", "start", "stop", "strides"),
         behaviour=Behaviour(data_places=(0, 1)),
-        relation=relation.updated,
+        relation=relation_of_slice.updated,
         resized=new_update,
         least_read=least_read.updated,
     ),

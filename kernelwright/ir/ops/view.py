@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelwright.ir.ops import batching, relation
+from kernelwright.ir.ops import batching, relation, relation_of_slice
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.behaviour import Behaviour
 from kernelwright.ir.ops.box import Box, box_within
@@ -183,7 +183,7 @@ OPS: tuple[Op, ...] = (
         _slice,
         attributes=("start", "stop", "strides"),
         shapes=_sliced,
-        relation=relation.part_of_axes,
+        relation=relation_of_slice.part_of_axes,
         batching=batching.cut,
         box_shown=_sliced_box,
         resized=new_slice,
@@ -194,7 +194,7 @@ OPS: tuple[Op, ...] = (
         _split,
         ("indices", "axis"),
         _split_shapes,
-        relation=relation.parted,
+        relation=relation_of_slice.parted,
         batching=batching.beside_axis,
         resized=new_cuts,
         box_shown=_split_box,

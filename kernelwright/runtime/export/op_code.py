@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from kernelwright.ir.ops import OPS, Call, Kind, mean_divisor
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING
-from kernelwright.ir.ops.relation import is_turned
+from kernelwright.ir.ops.relation_of_slice import is_turned
 from kernelwright.runtime.export.attention_code import attention_text
 from kernelwright.runtime.export.literal_code import dtype_source, literal
 from kernelwright.runtime.export.rare_op_code import RENDERERS as RARE_RENDERERS
