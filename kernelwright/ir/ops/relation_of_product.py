@@ -1,5 +1,7 @@
 """How the sizes of products hang together: of matrices, windows, attention, packed weights."""
 
+import math
+
 from kernelwright.ir.graph import Node
 from kernelwright.ir.graph.dimension import ONE, Size
 from kernelwright.ir.ops.op import Call
@@ -47,7 +49,10 @@ def multiplied(shapes: Sizing, node: Node, call: Call) -> None:
 
 
 def attended(shapes: Sizing, node: Node, call: Call) -> None:
-    """Batches, queries and keys are free; heads hang together in groups, and are kept."""
+    """Batches, queries and keys are free; heads hang together in groups, and are kept.
+
+    So is a depth from which the scale may have been computed.
+    """
     query, key, value = (shapes.of[v] for v in node.inputs[:3])
     result = shapes.of[node.outputs[0]]
     why = reason_of(node)
@@ -57,6 +62,9 @@ def attended(shapes: Sizing, node: Node, call: Call) -> None:
     pairs += [(key[3], query[3]), (value[2], key[2]), (result[2], query[2]), (result[3], value[3])]
     for a, b in pairs:
         shapes.equations.equate(a, b, why)
+    scale, depth = call.number("scale"), call.inputs[0].shape[3]
+    if any(math.isclose(scale, s, rel_tol=1e-3) for s in (depth**-0.5, 1 / depth)):
+        shapes.equations.pin(query[3], f"the scale {scale:.6g} may have been computed from it")
     whole = (query[0], query[1], query[2], key[2])
     for mask in node.inputs[3 : len(node.inputs) - call.flag("has_sinks")]:
         for a, b in zip(reversed(shapes.of[mask]), reversed(whole), strict=False):

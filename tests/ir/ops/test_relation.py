@@ -85,3 +85,12 @@ def test_packed_weights_may_have_more_rows_where_rows_are_columns_of_the_result(
     assert sorted(d.axes for d in free_dimensions(graph)) == expected
     if transpose:
         assert resize(graph, {(1, 0): 72}).output_types[0].shape == (5, 72)
+
+
+@pytest.mark.parametrize(("scale", "is_free"), [(16**-0.5, False), (1 / 16, False), (0.3, True)])
+def test_a_depth_from_which_a_scale_may_come_is_kept(scale: float, is_free: bool) -> None:
+    def attend(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        return mx.softmax(q @ k.swapaxes(-1, -2) * scale, axis=-1) @ v
+
+    free = _free(attend, *((1, 2, 3, 16), (1, 2, 9, 16), (1, 2, 9, 24)))
+    assert (((0, 3), (1, 3)) in free) is is_free
