@@ -119,6 +119,17 @@ ChipOption = Annotated[
         show_default="m4-pro, or the machine's own GPU",
     ),
 ]
+ShownChipOption = Annotated[
+    str | None,
+    typer.Option(
+        "--chip",
+        envvar="KERNELWRIGHT_CHIP",
+        metavar="CHIP",
+        callback=read_chip,
+        help=f"Whose predicted time is shown; it leaves no row out: {', '.join(PROFILES)}.",
+        show_default="m4-pro, or the machine's own GPU",
+    ),
+]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The most rows to print.")]
 
 

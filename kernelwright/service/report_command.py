@@ -8,7 +8,7 @@ from rich.text import Text
 
 from kernelwright.printable import printable
 from kernelwright.service.console import console
-from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
+from kernelwright.service.option import JsonOption, ShownChipOption, StoreOption, print_json
 from kernelwright.service.output_file import write_output
 
 _MOST_CAMPAIGNS = 1000
@@ -25,7 +25,7 @@ def report(
     md: Annotated[
         Path | None, typer.Option("--md", help="Write Markdown here.", show_default=False)
     ] = None,
-    chip: ChipOption = None,
+    chip: ShownChipOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:

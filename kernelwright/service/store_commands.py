@@ -17,7 +17,13 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.printable import printable
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
-from kernelwright.service.option import ChipOption, JsonOption, LimitOption, StoreOption, print_json
+from kernelwright.service.option import (
+    JsonOption,
+    LimitOption,
+    ShownChipOption,
+    StoreOption,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from kernelwright.agents.session.transcript import Transcript
@@ -46,7 +52,7 @@ def best(
         str | None, typer.Option(help="A part of the inputs' types, such as 2048,4096.")
     ] = None,
     device: Annotated[DeviceName | None, typer.Option(help="Only this device.")] = None,
-    chip: ChipOption = None,
+    chip: ShownChipOption = None,
     sort: Annotated[
         Literal["speedup", "newest"], typer.Option(help="What comes first.")
     ] = "speedup",
@@ -94,7 +100,7 @@ def show(
     source: Annotated[
         bool, typer.Option("--source", help="Print the kernels' Metal source and nothing else.")
     ] = False,
-    chip: ChipOption = None,
+    chip: ShownChipOption = None,
     conversation: Annotated[
         bool,
         typer.Option(

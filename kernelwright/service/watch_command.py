@@ -7,7 +7,13 @@ import typer
 from rich.console import Console, RenderableType
 
 from kernelwright.service.console import console
-from kernelwright.service.option import ChipOption, JsonOption, RunArgument, StoreOption, print_json
+from kernelwright.service.option import (
+    JsonOption,
+    RunArgument,
+    ShownChipOption,
+    StoreOption,
+    print_json,
+)
 from kernelwright.store import Campaign
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ def watch(
     once: Annotated[
         bool, typer.Option("--once", help="Show how it stands now, and leave.")
     ] = False,
-    chip: ChipOption = None,
+    chip: ShownChipOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -99,3 +99,16 @@ def test_a_prune_forgets_lines_that_verdicts_repeat(
     assert store.prune(timedelta(seconds=-1), dry_run=True).events == 1
     assert store.prune(timedelta(seconds=-1)).events == 1
     assert [event.kind for event in store.events(campaign.id)] == ["TaskEnded"]
+
+
+def test_a_prune_forgets_nothing_of_a_failed_campaign_that_was_resumed_and_capped(
+    store: KernelStore, campaign: Campaign, evaluate: Evaluate
+) -> None:
+    evaluate("a", status=Status.WRONG)
+    store.log(campaign.id, *NewEvent("CandidateJudged", "{}"))
+    store.end_campaign(campaign.id, "failed")
+    again = store.begin_campaign(
+        name="again", spec="{}", environment=ENVIRONMENT, root_id=campaign.root_id
+    )
+    store.end_campaign(again.id, "capped")
+    assert store.prune(timedelta(seconds=-1)).events == 0
