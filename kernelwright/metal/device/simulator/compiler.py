@@ -196,8 +196,8 @@ def compile_unit(
     if variant == "branches":
         options += (*WATCHED_FLAGS, digest_of(_WATCHING, "*.py"))
     if variant == "plain":
-        rules = digest_of(_HERE, "*_rules.py")
-        options += (_UNFOLDED, *SCALAR_FLAGS, _EXAMINED[unit.sees_addresses], rules)
+        rules = (digest_of(_HERE, "*_rules.py"), digest_of(_HERE, "syntax_tree.py"))
+        options += (_UNFOLDED, *SCALAR_FLAGS, _EXAMINED[unit.sees_addresses], *rules)
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")

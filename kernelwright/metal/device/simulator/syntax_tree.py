@@ -1,7 +1,8 @@
 """clang's syntax tree of a text, read from its dump: what each expression is, and of which type."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,12 +11,15 @@ from kernelwright.metal.msl.diagnose import Place
 _LINE = re.compile(r"^([| `-]*)(\w+) (0x[0-9a-f]+) (.*)$")
 _BASE = re.compile(r"^([| `-]*)(?:virtual )?(?:public|protected|private) ('.*)$")
 _PREFIX = re.compile(r"(?:parent 0x[0-9a-f]+ )?(?:prev (0x[0-9a-f]+) )?")
-_OWN = re.compile(r"\bkw_(?:call|entry|row)_\w+ '")
+_OWN = re.compile(
+    r"\bkw_call_(\w+) 'void \(void \*const \*, const struct kw_thread \*\)'"
+    r"(?P<is_instance>.* implicit_instantiation)?"
+)
+"""What the front end adds for each kernel, once."""
 _QUOTED = re.compile(r"'([^']*)'(?::'([^']*)')?")
 _PLACE = re.compile(r"(?:(?P<file>[^<>\s][^<>]*?):)?(?P<line>\d+):(?P<column>\d+)$")
 _CAST = re.compile(r"<(\w+)(?: \([^)]*\))?>")
 _TARGET = re.compile(r"(?:->|\.)?\w* ?(0x[0-9a-f]+)")
-_HIDDEN = frozenset(("CXXDefaultArgExpr", "LinkageSpecDecl"))
 
 
 @dataclass(eq=False)
@@ -73,18 +77,24 @@ class Node:
             node = node.parent
 
 
-def read_tree(dump: str, files: frozenset[str]) -> tuple[Node, ...]:
+def read_tree(dump: str, files: frozenset[str], kernels: Collection[str] = ()) -> tuple[Node, ...]:
     """Read what `-ast-dump` prints.
 
     Args:
         dump: The compiler's standard output.
         files: Names of the files whose places count; a node that begins elsewhere, as macros of
             headers do, has the place of the node around it.
+        kernels: Names of the kernels, for each of which the front end has added a function.
 
     Returns:
         All nodes, each before those below it.
     """
-    reader = _Reader(files)
+    added = Counter(
+        found[1]
+        for line in dump.splitlines()
+        if "FunctionDecl 0x" in line and (found := _OWN.search(line)) and not found["is_instance"]
+    )
+    reader = _Reader(files, frozenset(name for name in kernels if added[name] == 1))
     for line in dump.splitlines():
         reader.read(line)
     return tuple(reader.nodes)
@@ -93,8 +103,8 @@ def read_tree(dump: str, files: frozenset[str]) -> tuple[Node, ...]:
 class _Reader:
     """clang prints of each place only what differs from the place before."""
 
-    def __init__(self, files: frozenset[str]) -> None:
-        self._files = files
+    def __init__(self, files: frozenset[str], own: frozenset[str]) -> None:
+        self._files, self._own = files, own
         self._file, self._line = "", 0
         self._open: list[tuple[int, Node]] = []
         self._hidden: Node | None = None
@@ -121,7 +131,7 @@ class _Reader:
         self._open.append((depth, node))
         if self._hidden is not None and self._hidden in (n for _, n in self._open[:-1]):
             return
-        if node.kind in _HIDDEN or (node.kind == "FunctionDecl" and _OWN.search(node.details)):
+        if self._is_own(node):
             self._hidden = node
             return
         self._hidden = None
@@ -130,6 +140,17 @@ class _Reader:
             node.place = node.place or parent.place
             parent.children.append(node)
         self.nodes.append(node)
+
+    def _is_own(self, node: Node) -> bool:
+        """Say whether a node is the front end's, or repeats what stands elsewhere in the tree.
+
+        Entries come from a macro of a header, and have no place in the text.
+        """
+        if node.kind == "FunctionDecl":
+            found = _OWN.search(node.details)
+            return found is not None and found[1] in self._own
+        is_entry = node.kind == "LinkageSpecDecl" and node.place is None
+        return is_entry or node.kind == "CXXDefaultArgExpr"
 
     def _places(self, rest: str) -> tuple[Place | None, str]:
         """Return where a node begins or, for a declaration, its name stands; and what follows."""

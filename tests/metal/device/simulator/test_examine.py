@@ -486,6 +486,16 @@ float f(float v) { return v; }
 #pragma clang attribute pop""",
         "the attribute 'no_sanitize' is not supported in Metal",
     ),
+    "attribute behind a linkage": (
+        "y[i] = f(x[i]);",
+        'extern "C" { [[clang::no_sanitize("thread")]] float f(float v) { return v; } }',
+        "the attribute 'no_sanitize' is not supported in Metal",
+    ),
+    "attribute of a function that is named like the simulator's": (
+        "y[i] = kw_call_f(x[i]);",
+        '[[clang::no_sanitize("thread")]] inline float kw_call_f(float v) { return v; }',
+        "the attribute 'no_sanitize' is not supported in Metal",
+    ),
     "optimisation by a pragma": (
         "y[i] = f(x[i]);",
         """#pragma clang optimize off
