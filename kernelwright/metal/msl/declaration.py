@@ -226,13 +226,20 @@ class _Reader:
         name = None if declarator is None else inner_declarators(declarator)[-1]
         while name is not None and name.type == "qualified_identifier":
             name = name.child_by_field_name("name")
-        arguments = name and name.child_by_field_name("arguments")
-        if name is None or arguments is None:
+        if declarator is None or name is None:
             return None
-        attributes = tuple(self.attributes(node))
-        span = self.first(arguments), self.last(arguments)
+        arguments, listed = name.child_by_field_name("arguments"), parameter_list(declarator)
+        if arguments is None and listed is None:
+            return None
         self.structure.instantiations.append(
-            Instantiation(self.first(node), self.first(name), span, attributes, self.last(node))
+            Instantiation(
+                start=self.first(node),
+                name_at=self.first(name),
+                arguments=arguments and (self.first(arguments), self.last(arguments)),
+                attributes=tuple(self.attributes(node)),
+                end=self.last(node),
+                declared=() if listed is None else tuple(self.parameters(listed)),
+            )
         )
         return None
 

@@ -10,7 +10,8 @@ from typing import cast, get_args
 from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.declaration import analyze
-from kernelwright.metal.msl.entry import is_kernel
+from kernelwright.metal.msl.deduction import argument_texts
+from kernelwright.metal.msl.entry import host_name, is_kernel
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, newer_features
 from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten
@@ -49,6 +50,7 @@ def refuse(rewritten: Rewritten, language: LanguageVersion = DEFAULT) -> tuple[D
         *newer_features(rewritten.tokens, structure, language),
         *_attributes(structure),
         *_arguments_of_attributes(structure),
+        *_instantiations(structure),
         *_program_scope(structure),
         *_statics(structure),
         *_recursion(structure),
@@ -136,6 +138,17 @@ def _arguments_of_attributes(structure: Structure) -> Iterator[Diagnostic]:
             if most and is_number and not least <= int(argument.replace(" ", "")) <= most:
                 message = f"'{name}' attribute parameter is out of bounds: must be between"
                 yield _at(structure, at, f"{message} {least} and {most}")
+
+
+def _instantiations(structure: Structure) -> Iterator[Diagnostic]:
+    """Instantiations whose template arguments are neither written nor told by their types."""
+    for found in structure.instantiations:
+        is_named = host_name(structure, found.attributes) is not None
+        is_told = found.arguments or argument_texts(structure, structure, found)
+        if is_named and is_told is None:
+            name = structure.spelling(found.name_at)
+            message = f"explicit instantiation of '{name}' does not refer to a function template"
+            yield _at(structure, found.name_at, message)
 
 
 def _program_scope(structure: Structure) -> Iterator[Diagnostic]:

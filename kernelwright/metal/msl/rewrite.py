@@ -8,6 +8,7 @@ from kernelwright.metal.extent import evaluate
 from kernelwright.metal.msl.aggregate import idle_constructors
 from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.declaration import analyze, macro_bodies
+from kernelwright.metal.msl.deduction import argument_texts
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
 from kernelwright.metal.msl.include import Include, point_includes
@@ -17,7 +18,7 @@ from kernelwright.metal.msl.operand import rewrite_expressions
 from kernelwright.metal.msl.overload import thread_overloads
 from kernelwright.metal.msl.qualifier import idle_qualifiers
 from kernelwright.metal.msl.signature import Parameter, read_parameters
-from kernelwright.metal.msl.structure import Function, Instantiation, Structure, Variable
+from kernelwright.metal.msl.structure import Function, Instantiation, Structure, Variable, split
 from kernelwright.metal.msl.swizzle import swizzle_assignments
 from kernelwright.metal.msl.threadgroup_variable import NumberedVariable, ThreadgroupVariables
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
@@ -281,20 +282,23 @@ class _Rewriter:
     def instantiation(self, structure: Structure, found: Instantiation) -> None:
         """Turn `template [[host_name("n")]] … f<A>;` into an entry point."""
         host = host_name(structure, found.attributes)
-        if host is None:
+        deduced = argument_texts(self.structure, structure, found) if found.declared else None
+        if host is None or (deduced is None and found.arguments is None):
             return
-        begin, end = found.arguments
         first = found.name_at
         while structure.spelling(first - 1) == "::":
             first -= 2
         scope = structure.text(first, found.name_at - 1) if first < found.name_at else ""
         name = structure.code[found.name_at]
         head = f"KW_INSTANTIATE_IN({scope}, " if scope else "KW_INSTANTIATE("
+        begin, end = found.arguments or (found.name_at, found.name_at)
         kept = (found.name_at, *range(begin + 1, end))
         self.drop(structure, (i for i in range(found.start, found.end + 1) if i not in kept))
         self.editor.insert(structure.code[found.start].offset, f"{head}{host}, ")
-        self.editor.insert(name.end, ", " if begin + 1 < end else "")
-        self.editor.insert(structure.code[end].offset, ")")
+        written = len(list(split(structure, begin + 1, end))) if begin + 1 < end else 0
+        self.editor.insert(name.end, ", " if written else "")
+        more = "".join(f", {text}" for text in (deduced or ())[written:])
+        self.editor.insert(structure.code[end].offset if written else name.end, f"{more})")
 
     def drop(self, structure: Structure, places: Iterable[int]) -> None:
         """Take tokens away."""

@@ -63,13 +63,16 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Instantiation:
-    """`template <attributes> … name<arguments>;`: an explicit instantiation."""
+    """`template <attributes> … name<arguments>(types);`: an explicit instantiation."""
 
     start: int
     name_at: int
-    arguments: tuple[int, int]
+    arguments: tuple[int, int] | None
+    """From `<` to `>`; None where the types tell them."""
     attributes: tuple[tuple[int, int], ...]
     end: int
+    declared: tuple[Declared, ...] = ()
+    """The parameters, where it repeats the signature."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def test_an_instantiation_is_found(text: str, arguments: str) -> None:
     structure = structure_of(text)
     [found] = structure.instantiations
     assert structure.spelling(found.name_at) == "f"
+    assert found.arguments is not None
     assert structure.text(*found.arguments) == arguments
 
 

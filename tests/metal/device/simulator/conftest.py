@@ -55,6 +55,7 @@ class WatchedKernel(SimulatedKernel):
         fresh: Collection[Key] = (),
         sanitize: bool = False,
         count: bool = False,
+        count_all: bool = False,
         order_seed: int = 0,
         timeout_s: float = 30.0,
     ) -> Outcome:
@@ -69,6 +70,7 @@ class WatchedKernel(SimulatedKernel):
                 fresh=fresh,
                 sanitize=sanitize or seed != order_seed,
                 count=count,
+                count_all=count_all,
                 order_seed=seed,
                 timeout_s=timeout_s,
             )

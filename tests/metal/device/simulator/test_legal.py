@@ -271,6 +271,44 @@ def test_an_instantiation_repeats_the_signature_with_its_attributes() -> None:
     np.testing.assert_array_equal(y, np.arange(64, 0, -1))
 
 
+_MIXED = """
+template <typename T, typename U, int N = 2>
+kernel void mixed(const device T* x, device vec<U, N>* y, constant T& step,
+                  uint i [[thread_position_in_grid]]) {
+  y[i] = vec<U, N>(U(x[i] * step), U(i));
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "instantiation",
+    [
+        "kernel void mixed(\n  const device float*, device vec<half, 2>*, constant float&, uint);",
+        (
+            "kernel void mixed<float>(device const float* x, device vec<half, 2>* y,\n"
+            "  constant float& s, uint i);"
+        ),
+        "kernel void mixed(device const T*, device vec<half, 2>*, constant T&, uint);",
+    ],
+)
+def test_an_instantiation_may_leave_its_template_arguments_to_its_types(
+    instantiation: str,
+) -> None:
+    text = f'template [[host_name("k")]] {instantiation}'
+    if "T" in instantiation:
+        text = f"#define K(T) {text}\nK(float)"
+    kernel = simulator.compile(_HEAD + _MIXED + text).kernel("k")
+    x, y = np.arange(4, dtype=np.float32), np.zeros((4, 2), np.float16)
+    kernel.launch([x, y, np.float32(3)], grid=(4, 1, 1), threadgroup=(4, 1, 1))
+    np.testing.assert_array_equal(y, np.stack([3 * x, x], axis=1))
+
+
+def test_an_instantiation_of_no_such_template_is_refused() -> None:
+    text = 'template [[host_name("k")]] kernel void mixed(device half*, uint);'
+    with pytest.raises(CompileError, match="'mixed' does not refer to a function template"):
+        simulator.compile(_HEAD + _MIXED + text)
+
+
 def test_threadgroup_arguments_need_no_attribute() -> None:
     text = _SIGNATURE.replace("uint lane [[thread_index_in_simdgroup]]", "threadgroup float* s")
     body = "s[i] = x[i]; threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[63 - i]; }"
