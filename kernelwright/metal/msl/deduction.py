@@ -57,7 +57,9 @@ def _arguments(
     bound: dict[str, Words] = {}
     if found.arguments is not None:
         begin, end = found.arguments
-        written = (tuple(map(structure.spelling, p)) for p in split(structure, begin + 1, end))
+        written = [tuple(map(structure.spelling, p)) for p in split(structure, begin + 1, end)]
+        if written and structure.spelling(end) == ">>":
+            written[-1] += (">",)
         bound = dict(zip(names, written, strict=False))
     for pattern, given in zip(function.declared, found.declared, strict=True):
         wanted = _words(template.structure, pattern)

@@ -1,5 +1,6 @@
 """Metal text to the C++ that clang compiles for the simulator, every line where it was."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -48,6 +49,8 @@ class Rewritten:
     tokens: Sequence[Token]
     structure: Structure
     kernels: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    callers: Counter[str] = field(default_factory=Counter)
+    """How many functions call a kernel for the runtime: one for each overload of its name."""
     constants: list[FunctionConstant] = field(default_factory=list)
     includes: list[str] = field(default_factory=list)
     misplaced: list[NumberedVariable] = field(default_factory=list)
@@ -191,6 +194,7 @@ class _Rewriter:
             return
         parameters = read_parameters(structure, function, macros)
         self.result.kernels[function.name] = parameters
+        self.result.callers[function.name] += 1
         call = caller(structure, function, parameters, waits=function.name in waiting)
         self.editor.insert(structure.code[function.end].end, call)
 
@@ -298,7 +302,10 @@ class _Rewriter:
         written = len(list(split(structure, begin + 1, end))) if begin + 1 < end else 0
         self.editor.insert(name.end, ", " if written else "")
         more = "".join(f", {text}" for text in (deduced or ())[written:])
-        self.editor.insert(structure.code[end].offset if written else name.end, f"{more})")
+        # `>>` closes the last argument, too.
+        inner = ">" if structure.spelling(end) == ">>" else ""
+        at = structure.code[end].offset if written else name.end
+        self.editor.insert(at, f"{inner}{more})")
 
     def drop(self, structure: Structure, places: Iterable[int]) -> None:
         """Take tokens away."""

@@ -41,7 +41,7 @@ def examine(unit: Unit, command: Sequence[str], source: Path) -> tuple[Diagnosti
     dump = output_of([*command, *_DUMP, str(source)])
     if not dump:
         raise DeviceError("the compiler does not show the syntax tree of a text that it takes.")
-    nodes = read_tree(dump, frozenset((*unit.sources, *unit.mirror.sources)), unit.kernels)
+    nodes = read_tree(dump, frozenset((*unit.sources, *unit.mirror.sources)), unit.callers)
     found = [*language_breaches(nodes), *mixed_spaces(nodes)]
     found += called_kernels(nodes, unit.kernels)
     found += recursive_calls(nodes)

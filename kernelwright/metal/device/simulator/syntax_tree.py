@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -77,14 +77,14 @@ class Node:
             node = node.parent
 
 
-def read_tree(dump: str, files: frozenset[str], kernels: Collection[str] = ()) -> tuple[Node, ...]:
+def read_tree(dump: str, files: frozenset[str], callers: Mapping[str, int]) -> tuple[Node, ...]:
     """Read what `-ast-dump` prints.
 
     Args:
         dump: The compiler's standard output.
         files: Names of the files whose places count; a node that begins elsewhere, as macros of
             headers do, has the place of the node around it.
-        kernels: Names of the kernels, for each of which the front end has added a function.
+        callers: How many functions the front end has added for each kernel's name.
 
     Returns:
         All nodes, each before those below it.
@@ -94,7 +94,9 @@ def read_tree(dump: str, files: frozenset[str], kernels: Collection[str] = ()) -
         for line in dump.splitlines()
         if "FunctionDecl 0x" in line and (found := _OWN.search(line)) and not found["is_instance"]
     )
-    reader = _Reader(files, frozenset(name for name in kernels if added[name] == 1))
+    reader = _Reader(
+        files, frozenset(name for name, count in callers.items() if added[name] == count)
+    )
     for line in dump.splitlines():
         reader.read(line)
     return tuple(reader.nodes)

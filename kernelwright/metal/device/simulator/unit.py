@@ -98,6 +98,11 @@ class Unit:
         return kernels
 
     @property
+    def callers(self) -> Counter[str]:
+        """How many functions the front end has added for each kernel's name."""
+        return sum((f.rewritten.callers for f in self.mirror.files), self.rewritten.callers)
+
+    @property
     def variables(self) -> tuple[ThreadgroupVariable, ...]:
         """The threadgroup variables; their places are their ids."""
         found = []

@@ -303,6 +303,21 @@ def test_an_instantiation_may_leave_its_template_arguments_to_its_types(
     np.testing.assert_array_equal(y, np.stack([3 * x, x], axis=1))
 
 
+@pytest.mark.parametrize("rest", [";", "(device float* y, uint);"])
+def test_two_brackets_at_once_close_an_instantiations_arguments(rest: str) -> None:
+    text = """
+template <typename T> struct Twice { T of(T a) { return 2 * a; } };
+template <typename O> kernel void apply(device float* y, uint i [[thread_position_in_grid]]) {
+  O o; y[i] = o.of(float(i));
+}
+"""
+    head = "decltype(apply<Twice<float>>)" if rest == ";" else "void"
+    text += f'template [[host_name("k")]] kernel {head} apply<Twice<float>>{rest}'
+    y = np.zeros(4, np.float32)
+    simulator.compile(_HEAD + text).kernel("k").launch([y], grid=(4, 1, 1), threadgroup=(4, 1, 1))
+    np.testing.assert_array_equal(y, [0, 2, 4, 6])
+
+
 def test_an_instantiation_of_no_such_template_is_refused() -> None:
     text = 'template [[host_name("k")]] kernel void mixed(device half*, uint);'
     with pytest.raises(CompileError, match="'mixed' does not refer to a function template"):
