@@ -165,6 +165,15 @@ class Image:
         return is_plain and is_worth_it and entry.symbol in self.waiting
 
 
+_INSTRUMENTING = ("copy_alignment.py", "instance.py", "control_flow.py")
+"""Steps of these builds, without which a cached one would be taken after they changed."""
+_METERING = ("metered.py", "control_flow.py")
+
+
+def _digest(step: str) -> str:
+    return digest_of(_HERE, step)
+
+
 def compile_unit(
     unit: Unit, variant: Variant, constants: Mapping[int, int | float] | None = None
 ) -> Image:
@@ -190,9 +199,9 @@ def compile_unit(
     if variant == "count":
         options += (digest_of(_HERE, "joined.py"),)
     if variant in ("sanitize", "vet"):
-        options += (*INSTRUMENTING_FLAGS, digest_of(_HERE, "copy_alignment.py"))
+        options += (*INSTRUMENTING_FLAGS, *map(_digest, _INSTRUMENTING))
     if variant == "metered":
-        options += (*METERED_FLAGS, digest_of(_HERE, "metered.py"))
+        options += (*METERED_FLAGS, *map(_digest, _METERING))
     if variant == "branches":
         options += (*WATCHED_FLAGS, digest_of(_WATCHING, "*.py"))
     if variant == "plain":

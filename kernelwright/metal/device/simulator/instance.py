@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.metal.device.simulator.control_flow import back_edges
+
 _NAME = r"(?:\"[^\"]*\"|[-\w$.]+)"
 _HEAD = re.compile(rf"^define .*?(@{_NAME})\(")
 _LABEL = re.compile(rf"^({_NAME}):")
@@ -202,7 +204,7 @@ def _counted(counter: str, edge: str, *, again: bool) -> Iterator[str]:
 def _loops(successors: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
     """Return the blocks of each loop, by its first one."""
     latches: dict[str, set[str]] = {}
-    for block, header in _back_edges(successors):
+    for block, header in back_edges(successors, _ENTRY):
         latches.setdefault(header, set()).add(block)
     predecessors: dict[str, list[str]] = {}
     for block, following in successors.items():
@@ -219,22 +221,3 @@ def _body(header: str, ends: set[str], predecessors: Mapping[str, Sequence[str]]
         body |= more
         pending += more
     return body
-
-
-def _back_edges(successors: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Yield each edge to a block that is being visited."""
-    done: set[str] = set()
-    on_path = {_ENTRY}
-    path = [(_ENTRY, iter(successors[_ENTRY]))]
-    while path:
-        block, rest = path[-1]
-        following = next(rest, None)
-        if following is None:
-            path.pop()
-            on_path.discard(block)
-            done.add(block)
-        elif following in on_path:
-            yield block, following
-        elif following not in done:
-            on_path.add(following)
-            path.append((following, iter(successors.get(following, ()))))

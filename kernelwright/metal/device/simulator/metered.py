@@ -5,7 +5,9 @@ is what ran: a loop of vectors has as many back edges as rounds.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+
+from kernelwright.metal.device.simulator.control_flow import back_edges
 
 _LABEL = re.compile(r'^("[^"]*"|[-\w$.]+):')
 _TARGET = re.compile(r'\blabel (%(?:"[^"]*"|[-\w$.]+))')
@@ -71,25 +73,5 @@ def _latches(lines: Sequence[str], start: int, end: int) -> Iterator[int]:
             terminators[block] = number
         if is_inside:
             successors[block] += _TARGET.findall(line)
-    yield from (terminators[b] for b in _returning(successors) if b in terminators)
-
-
-def _returning(successors: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the blocks from which an edge leads to a block that is being visited."""
-    found: set[str] = set()
-    done: set[str] = set()
-    path = [(_ENTRY, iter(successors[_ENTRY]))]
-    on_path = {_ENTRY}
-    while path:
-        block, rest = path[-1]
-        following = next(rest, None)
-        if following is None:
-            path.pop()
-            on_path.discard(block)
-            done.add(block)
-        elif following in on_path:
-            found.add(block)
-        elif following not in done:
-            on_path.add(following)
-            path.append((following, iter(successors.get(following, ()))))
-    return found
+    returning = {block for block, _ in back_edges(successors, _ENTRY)}
+    yield from (terminators[b] for b in returning if b in terminators)
