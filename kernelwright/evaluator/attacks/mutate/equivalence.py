@@ -1,11 +1,19 @@
 """Proof that a mutant is no other program: both texts compile to the same machine code."""
 
 import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
 
 from kernelwright.errors import InputError
-from kernelwright.evaluator.attacks.mutate.launch_fact import with_facts, with_open_sizes
+from kernelwright.evaluator.attacks.mutate.launch_fact import (
+    MOST_ELEMENTS,
+    with_facts,
+    with_index_bounds,
+    with_open_sizes,
+)
+from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.evaluator.static.normal_form import normalise
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.simulator.compiler import whole_object
@@ -29,9 +37,10 @@ def machine_code(
 ) -> tuple[str, ...] | None:
     """Return a digest of each kernel's code at the task's shape; None where that proves nothing.
 
-    The compiler is told what each launch fixes, such as how many threads there are, and calls
-    become part of the kernel: a guard that no thread can meet leaves no code. Two programs'
-    digests are comparable when each was made `beside` the other, which has both told the same.
+    The compiler is told what each launch fixes, such as how many threads there are, and between
+    what indices lie that the task allows; calls become part of the kernel: a guard that no thread
+    can meet leaves no code. Two programs' digests are comparable when each was made `beside` the
+    other, which has both told the same.
 
     A program of symbolic shape whose template arguments follow its sizes is another text at every
     size: the compiler is not told these arguments, so that its code is that of all sizes.
@@ -41,13 +50,35 @@ def machine_code(
     """
     try:
         opened = with_open_sizes(program) if program.is_generic else program
-        return _digests(task, with_facts(opened, beside or program))
+        told = with_facts(opened, beside or program)
+        return _digests_of_either(task, (with_index_bounds(told, _index_limits(task, told)), told))
     except InputError:
         return None
     except CompileError:
         # The facts may be what does not compile.
         _digests(task, program)
         return None
+
+
+def _digests_of_either(task: Task, programs: Sequence[Program]) -> tuple[str, ...]:
+    """Return the digests of the first program that compiles."""
+    for program in programs[:-1]:
+        with suppress(CompileError):
+            return _digests(task, program)
+    return _digests(task, programs[-1])
+
+
+def _index_limits(task: Task, program: Program) -> dict[str, int]:
+    """Return below what the elements of inputs lie that are indices and not bounded by the task.
+
+    Where sizes are symbolic, so may that of the axis which is indexed be.
+    """
+    return {
+        tensor.name: MOST_ELEMENTS if program.is_generic else domain.index_limit
+        for tensor, domain in zip(program.inputs, domains_of(task.graph), strict=True)
+        if domain.index_limit is not None
+        and not (domain.is_bounded_below or domain.is_bounded_above)
+    }
 
 
 def _digests(task: Task, program: Program) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a kernel's launch fixes, written so that a compiler can use it."""
+"""What a kernel's launch and its task fix, written so that a compiler can use it."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +10,22 @@ from kernelwright.metal.msl.token import tokenize
 
 _SIMDGROUP = 32
 _AXES = "xyz"
-_MOST_ELEMENTS = 1 << 31
+MOST_ELEMENTS = 1 << 31
 """No array that is judged has as many, and no launch as many threads along an axis."""
 _GROUP, _THREAD = "threadgroup_position_in_grid", "thread_position_in_threadgroup"
+_TOLD = """struct type_of_{name} {{
+  decltype({name}) first;
+  auto operator[](long place) const {{
+    auto value = first[place];
+    __builtin_assume(value >= 0 && value < {limit}u);
+    return value;
+  }}
+  auto operator*() const {{ return (*this)[0]; }}
+  type_of_{name} operator+(long distance) const {{ return {{first + distance}}; }}
+}};
+const type_of_{name} told_{name} = {{{name}}};
+"""
+"""Stands for a pointer to indices."""
 
 
 def with_open_sizes(program: Program) -> Program:
@@ -32,6 +45,25 @@ def with_open_sizes(program: Program) -> Program:
             for name in names
         )
         kernels.append(kernel.model_copy(update={"source": opened + source}))
+    return program.model_copy(update={"kernels": tuple(kernels)})
+
+
+def with_index_bounds(program: Program, limits: Mapping[str, int]) -> Program:
+    """Tell each kernel's compiler that indices which are read lie where the task lets them lie.
+
+    Args:
+        program: Whose kernels read them by name, through subscripts or moved pointers.
+        limits: For an input of integers, what all of its elements are below; none is negative.
+    """
+    kernels = []
+    for kernel in program.kernels:
+        known = {name: limits[name] for name in kernel.inputs if name in limits}
+        source = "".join(
+            f"told_{token.text}" if token.text in known else token.text
+            for token in tokenize(kernel.source)
+        )
+        told = "".join(_TOLD.format(name=name, limit=limit) for name, limit in known.items())
+        kernels.append(kernel.model_copy(update={"source": told + source}))
     return program.model_copy(update={"kernels": tuple(kernels)})
 
 
@@ -86,7 +118,7 @@ def _facts(kernel: Kernel, program: Program, sizes: Sequence[int]) -> Iterator[s
     largest = _largest_sizes(program)
     positions = _positions(sizes)
     for axis, threads, size, here in zip(_AXES, kernel.grid, sizes, positions, strict=True):
-        most = min(_most(threads, largest), _MOST_ELEMENTS - 1)
+        most = min(_most(threads, largest), MOST_ELEMENTS - 1)
         yield f"{_THREAD}.{axis} < {min(size, most)}u"
         yield f"{_GROUP}.{axis} < {-(-most // size)}u"
         yield f"{here} < {most}u"
@@ -95,7 +127,7 @@ def _facts(kernel: Kernel, program: Program, sizes: Sequence[int]) -> Iterator[s
 def _most(threads: Extent, largest: Mapping[str, int]) -> int:
     """Return how many threads an axis may have, at the largest sizes where it grows with them."""
     grows = isinstance(threads, int) or not any(sign in threads for sign in "-%")
-    return evaluate(threads, largest) if grows else _MOST_ELEMENTS
+    return evaluate(threads, largest) if grows else MOST_ELEMENTS
 
 
 def _largest_sizes(program: Program) -> Mapping[str, int]:
@@ -118,8 +150,7 @@ def _largest(name: str, arrays: Sequence[Tensor], ones: Mapping[str, int]) -> in
     def is_too_large(size: int) -> bool:
         sizes = {**ones, name: size}
         return any(
-            prod(evaluate(extent, sizes) for extent in shape) >= _MOST_ELEMENTS
-            for shape in bounding
+            prod(evaluate(extent, sizes) for extent in shape) >= MOST_ELEMENTS for shape in bounding
         )
 
-    return bisect_left(range(1, _MOST_ELEMENTS), True, key=is_too_large)
+    return bisect_left(range(1, MOST_ELEMENTS), True, key=is_too_large)
