@@ -31,6 +31,13 @@ GROUPS: dict[str, Group] = {
     **dict.fromkeys((o.name for o in LAUNCH_OPERATORS), "launch"),
 }
 """The group of each operator, by name."""
+CHOICES = frozenset(
+    (
+        *(operator.name for operator in TEXT_OPERATORS if operator.is_choice),
+        *(operator.name for operator in LAUNCH_OPERATORS if operator.is_choice),
+    )
+)
+"""Operators whose mutants the evaluator may rightly accept."""
 
 
 def mutants_of(program: Program) -> Iterator[Mutant]:

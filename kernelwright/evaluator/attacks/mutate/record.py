@@ -64,6 +64,8 @@ class TextOperator:
     find: Callable[[MetalText], Iterable[Change]]
     shows_in_code: bool = True
     """False where machine code of this host may stay the same although a GPU's would not."""
+    is_choice: bool = False
+    """docs/evaluator.md leaves this to a kernel: it is a mistake only where results suffer."""
 
     def mutants(self, text: MetalText) -> Iterator[TextMutant]:
         """Yield every mutant of a text, in the order of their places; equal ones once."""

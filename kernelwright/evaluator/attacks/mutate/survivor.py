@@ -40,6 +40,8 @@ class Explanation(Record):
     """One survivor, or those that are the same mistake in kernels from the same template."""
 
     operator: str
+    id: str = ".*"
+    """A pattern over the mutant's id, which its results have: one mutant, or any."""
     task: str = ".*"
     """A pattern over the task's name; everywhere by default."""
     dtype: str = ".*"
@@ -54,6 +56,7 @@ class Explanation(Record):
     def covers(self, outcome: Outcome) -> bool:
         """Say whether this explains an outcome."""
         pairs = (
+            (self.id, outcome.id),
             (self.task, outcome.task),
             (self.dtype, outcome.dtype),
             (self.shapes, " ".join(outcome.shapes)),

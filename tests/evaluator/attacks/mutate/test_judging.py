@@ -100,6 +100,27 @@ def test_positions_stay_below_what_arrays_of_2_31_elements_leave(
     assert (codes[0] == codes[1]) is is_equivalent
 
 
+@pytest.mark.parametrize(
+    ("new", "is_equivalent"),
+    [
+        ("int place = tokens_value;", True),
+        ("int place = tokens_value < 1 ? tokens_value + 6 : tokens_value;", False),
+        ("int place = metal::max(tokens_value, 1);", False),
+    ],
+)
+def test_indices_need_no_wrapping_since_tasks_have_none_below_zero(
+    new: str, is_equivalent: bool
+) -> None:
+    task, base = _program_of("embedding")
+    kernel = base.kernels[0]
+    old = next(line for line in kernel.source.splitlines() if line.startswith("int place ="))
+    source = kernel.source.replace(old, new)
+    mutant = base.model_copy(update={"kernels": (kernel.model_copy(update={"source": source}),)})
+    codes = machine_code(task, mutant, base), machine_code(task, base, mutant)
+    assert None not in codes
+    assert (codes[0] == codes[1]) is is_equivalent
+
+
 @pytest.mark.parametrize(("name", "is_equivalent"), [("gather", True), ("softmax", False)])
 def test_a_threadgroup_that_a_text_does_not_see_has_any_size(
     name: str, is_equivalent: bool
@@ -219,9 +240,12 @@ def test_an_explanation_covers_what_it_describes_alone() -> None:
     assert explained(_outcome(), (known,)) is known
     for other in ({"dtype": "f32"}, {"operator": "mask moved"}, {"after": "float m = 0.0f;"}):
         assert explained(_outcome(**other), (known,)) is None
+    alone = known.model_copy(update={"id": "1" * 16})
+    assert explained(_outcome(), (alone,)) is None
+    assert explained(_outcome(id="1" * 16), (alone,)) is alone
 
 
-def test_the_share_killed_leaves_out_what_is_proven_equivalent() -> None:
+def test_the_share_killed_leaves_out_what_is_equal_and_a_kernels_own_choices() -> None:
     exact = Explanation(operator="mask moved", reason=Reason.EXACT, why="the same on all inputs")
     policy = Explanation(operator="grid long", reason=Reason.POLICY, why="work may be repeated")
     killed = {"fate": "killed", "status": Status.WRONG, "stage": Stage.CORRECTNESS}
@@ -232,13 +256,17 @@ def test_the_share_killed_leaves_out_what_is_proven_equivalent() -> None:
         _outcome(id="c" * 16),
         _outcome(id="d" * 16, fate="equivalent"),
         _outcome(id="e" * 16, fate="not compiled"),
+        _outcome(id="f" * 16, operator="fast math"),
+        _outcome(id="1" * 16, operator="fast function", **killed),
     ]
     summary = Summary.of(outcomes, (exact, policy))
     total = summary.total
-    assert (total.killed.total(), total.explained, total.open, total.equivalent) == (7, 1, 1, 2)
+    assert (total.killed.total(), total.equal, total.explained, total.open) == (7, 1, 1, 1)
+    assert (total.proven, total.generated, total.choices) == (1, 14, {True: 1, False: 1})
     assert total.share_killed == pytest.approx(7 / 9)
+    assert total.share_killed_of_unproven == pytest.approx(7 / 10)
     assert [o.id for o in summary.unread] == ["c" * 16]
-    assert "| **all** | 7 | 1 | 1 | 2 | 1 |" in summary.table
+    assert "| **all** | 7 | 1 | 1 | 1 | 1 | 1 |" in summary.table
 
 
 def test_every_explanation_names_an_operator_and_says_why() -> None:

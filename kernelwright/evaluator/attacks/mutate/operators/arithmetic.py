@@ -197,6 +197,12 @@ OPERATORS = (
     ),
     TextOperator("other function", "functions", "exp2 for exp, min for max", _other_function),
     TextOperator("clamp dropped", "guards", "max(a, b) becomes a, or b", _clamp_dropped),
-    TextOperator("fast function", "functions", "`fast::exp` for `precise::exp`", _fast_function),
+    TextOperator(
+        "fast function",
+        "functions",
+        "`fast::exp` for `precise::exp`",
+        _fast_function,
+        is_choice=True,
+    ),
     TextOperator("approximated function", "functions", "right to three digits", _approximation),
 )
