@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from kernelwright.errors import InputError
@@ -68,7 +69,7 @@ class Parameter:
     """The function constant that a `[[function_constant(name)]]` parameter depends on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """One kernel of a library, or one `host_name` instantiation of a template."""
 
@@ -79,12 +80,12 @@ class Entry:
     """The function it comes from."""
     parameters: tuple[Parameter, ...]
 
-    @property
+    @cached_property
     def buffers(self) -> tuple[Parameter, ...]:
         """The device and constant parameters, by slot."""
         return tuple(p for p in self.parameters if p.kind == "buffer")
 
-    @property
+    @cached_property
     def threadgroups(self) -> tuple[Parameter, ...]:
         """The threadgroup parameters, by slot."""
         return tuple(p for p in self.parameters if p.kind == "threadgroup")

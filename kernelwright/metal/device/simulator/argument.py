@@ -82,6 +82,8 @@ def fresh_names(entry: Entry, fresh: object) -> frozenset[str]:
     Raises:
         LaunchError: they are no collection of the kernel's buffers.
     """
+    if isinstance(fresh, tuple) and not fresh:
+        return frozenset()
     if isinstance(fresh, str | bytes | Mapping) or not isinstance(fresh, Collection):
         raise LaunchError(
             f'{entry.name}: fresh is expected to be a list of buffers, such as ["y"], found '
@@ -90,7 +92,7 @@ def fresh_names(entry: Entry, fresh: object) -> frozenset[str]:
     return frozenset(known_name(entry, "fresh", key, entry.buffers) for key in fresh)
 
 
-def threadgroup_arguments(entry: Entry, sizes: object) -> list[ThreadgroupArgument]:
+def threadgroup_arguments(entry: Entry, sizes: object) -> tuple[ThreadgroupArgument, ...]:
     """Return the kernel's threadgroup arguments with their sizes in bytes, by index or name.
 
     Raises:
@@ -109,7 +111,7 @@ def threadgroup_arguments(entry: Entry, sizes: object) -> list[ThreadgroupArgume
         )
         itemsize = SCALARS[p.type].itemsize if p.type in SCALARS else 4
         arguments.append(ThreadgroupArgument(p.name, size, itemsize))
-    return arguments
+    return tuple(arguments)
 
 
 def by_name(
@@ -120,7 +122,7 @@ def by_name(
     Raises:
         LaunchError: it is no dictionary, names what the kernel has not, or names something twice.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict | Mapping):
         raise LaunchError(
             f"{entry.name}: {argument} is expected to be a dict by name or index, found "
             f"{shown(given)}."

@@ -47,7 +47,7 @@ class Binding:
 
     def _by_name(self, buffers: object) -> dict[str, object]:
         parameters = [p for p in self.entry.buffers if p.name not in self.disabled]
-        if isinstance(buffers, Mapping):
+        if isinstance(buffers, dict | Mapping):
             given = by_name(self.entry, "buffers", buffers, self.entry.buffers)
             if missing := [p.name for p in parameters if p.name not in given]:
                 raise LaunchError(f"{self.entry.name} also needs the buffers {', '.join(missing)}.")
@@ -104,11 +104,11 @@ def refuse_shared_outputs(kernel: str, buffers: Sequence[Buffer]) -> None:
     Raises:
         LaunchError: one does; the same array may be several inputs.
     """
-    places = [(b, b.data.__array_interface__["data"][0], b.data.nbytes) for b in buffers]
-    for i, (one, start, size) in enumerate(places):
-        for other, begin, length in places[:i]:
-            is_shared = start < begin + length and begin < start + size
-            if is_shared and (one.writable or other.writable):
+    for i, one in enumerate(buffers):
+        for other in buffers[:i]:
+            is_written = one.writable or other.writable
+            # Of contiguous arrays their bounds tell.
+            if is_written and np.may_share_memory(one.data, other.data):
                 first, second = (one, other) if one.writable else (other, one)
                 raise LaunchError(
                     f"{kernel} writes {first.name}, whose array shares memory with that of "

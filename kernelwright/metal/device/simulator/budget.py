@@ -8,7 +8,6 @@ a loan: so whatever is refused anywhere is refused everywhere, and nothing by a 
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from kernelwright.metal.device.base import RunOptions
 
@@ -39,7 +38,7 @@ class Budget:
         is_instrumented = options.sanitize or options.count or options.watch
         return cls(options.timeout_s, is_instrumented)
 
-    @cached_property
+    @property
     def _scale(self) -> float:
         return self.timeout_s / _NOMINAL_S
 

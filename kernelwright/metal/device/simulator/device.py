@@ -23,19 +23,18 @@ from kernelwright.metal.device.base import (
 from kernelwright.metal.device.executable import Array, Changes, RunResult
 from kernelwright.metal.device.simulator.branches.table import ConditionTable
 from kernelwright.metal.device.simulator.compiler import Image, compile_unit
+from kernelwright.metal.device.simulator.dispatch import Dispatch
+from kernelwright.metal.device.simulator.launch_limit import refuse_many_threads
 from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout
 from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
 from kernelwright.metal.device.simulator.unit import Section, Unit, prepare
 from kernelwright.metal.device.threadgroup_memory import chip_with
-from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.kernel import BoundProgram, Launch
 from kernelwright.metal.msl.signature import Entry
 from kernelwright.metal.msl.thread_array import thread_array_bytes
 from kernelwright.metal.render import Rendered, RenderedBuffer, Role, render
-
-_THREADS_PER_THREADGROUP = 1024
 
 
 class SimulatorDevice:
@@ -273,11 +272,7 @@ class _Run:
         prepared, (image, uncounted) = self.launches[number], self.builds[number]
         one = prepared.launch
         # MLX compares the whole threadgroup with the limit before it clamps it to the grid.
-        if (threads := prod(one.threadgroup)) > _THREADS_PER_THREADGROUP:
-            raise LaunchError(
-                f"{one.kernel.name}: a threadgroup has at most {_THREADS_PER_THREADGROUP} threads, "
-                f"found {threads}; lower the threadgroup size."
-            )
+        refuse_many_threads(one.kernel.name, one.threadgroup)
         for name in one.kernel.outputs:
             if name in self.made:
                 self.made[name].refill(self.options.poison, one.kernel.init_value)
@@ -290,18 +285,18 @@ class _Run:
                 placement=self.options.placement(name),
                 init_value=one.kernel.init_value,
             )
-        return launch(
+        dispatch = Dispatch.of(
             self._code(number, image),
-            [self._buffer(b, one) for b in prepared.rendered.buffers],
             kernel=one.kernel.name,
             grid=one.grid,
             threadgroup=one.threadgroup,
-            threadgroup_variables=image.variables,
+            options=self.options,
+            variables=image.variables,
             uncounted=self._code(number, uncounted),
             threadgroup_bytes=self.executable.threadgroup_bytes,
-            metered=lambda: self._metered(number),
-            options=self.options,
         )
+        buffers = [self._buffer(b, one) for b in prepared.rendered.buffers]
+        return launch(dispatch, buffers, metered=lambda: self._metered(number))
 
     def _metered(self, number: int) -> Code:
         image = self.executable.form("metered", number)

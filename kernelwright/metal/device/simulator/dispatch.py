@@ -5,11 +5,11 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from math import prod
-from operator import index
 
-from kernelwright.metal.device.base import Counters, RunOptions
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, RunOptions
+from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator import native
 from kernelwright.metal.device.simulator.budget import Budget
 from kernelwright.metal.device.simulator.build import load_runtime
@@ -28,9 +28,13 @@ from kernelwright.metal.device.simulator.failure import (
     STRAY_WRITE,
     TRAP,
     WORK,
-    excessive_memory,
     raise_failure,
     stray_write,
+)
+from kernelwright.metal.device.simulator.launch_limit import (
+    MOST_BUFFERS,
+    refuse_excess,
+    threadgroups,
 )
 from kernelwright.metal.device.simulator.record import (
     Buffer,
@@ -45,13 +49,12 @@ from kernelwright.metal.device.simulator.sanitizer import Names, RawReports, rea
 from kernelwright.metal.device.simulator.uninitialised import NOTHING_UNSET, UNSET_WORD, Unset
 from kernelwright.metal.diagnostic import LaunchError
 
-THREADS_PER_THREADGROUP = 1024
 EXACT_THREADGROUPS = 512
 """A counting launch of more counts a sample of them."""
 SAMPLED_THREADGROUPS = 128
 """At least so many are in the sample."""
-_MOST_BUFFERS, _MOST_ARGUMENTS = 64, 32
 _SMALL_THREADS = 1 << 12
+_BYTE = ctypes.c_char
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class Clock:
     """Of the processors'."""
     deadline: float
     """On the wall."""
+
+    @property
+    def endless(self) -> "Clock":
+        """The same without an end of processor time."""
+        return replace(self, loan_s=math.inf)
 
 
 class LoanSpentError(Exception):
@@ -88,7 +96,7 @@ class _Counting:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Everything of a launch but its buffers."""
+    """Everything of a launch but its buffers; a kernel may launch one again and again."""
 
     code: Code
     uncounted: Code
@@ -105,19 +113,67 @@ class Dispatch:
     fences: bool
     """Plain launches write copies of the arrays, alone in memory, and leave the caller's as they
     were where they fail."""
+    options: RunOptions
 
-    def run(
-        self,
-        buffers: Sequence[Buffer],
+    @classmethod
+    def of(
+        cls,
+        code: Code,
+        *,
+        kernel: str,
+        grid: tuple[int, int, int],
+        threadgroup: tuple[int, int, int],
         options: RunOptions,
-        clock: Clock,
-        unset: Unset = NOTHING_UNSET,
-    ) -> Outcome:
+        arguments: Sequence[ThreadgroupArgument] = (),
+        variables: Sequence[ThreadgroupVariable] = (),
+        unset: Sequence[OwnVariable] = (),
+        name_at: Callable[[str, int, int], str] = lambda file, line, column: "",
+        uncounted: Code | None = None,
+        threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+        fences: bool = False,
+    ) -> "Dispatch":
+        """Return a launch over `grid` threads, whose threadgroups are no larger than it.
+
+        Sanitizing and counting need a library that was compiled for it. A counting launch runs the
+        threadgroups that are not in its sample faster when it is given the plain build as
+        `uncounted`. A threadgroup takes `threadgroup_bytes` of memory at most. With `fences`, what
+        strays beyond an array that is written harms nothing of the process: for arrays that do not
+        lie behind fences already.
+
+        Raises:
+            LaunchError: it exceeds a limit of Metal's or of the runtime's.
+        """
+        size = tuple(min(t, g) for t, g in zip(threadgroup, grid, strict=True))
+        refuse_excess(
+            kernel,
+            grid,
+            size,
+            needed_bytes=max(code.threadgroup_bytes, sum(a.size for a in arguments)),
+            threadgroup_bytes=threadgroup_bytes,
+            arguments=len(arguments),
+        )
+        return cls(
+            code=code,
+            uncounted=uncounted or code,
+            kernel=kernel,
+            grid=grid,
+            threadgroup=size,
+            arguments=arguments,
+            variables=variables,
+            unset=unset,
+            name_at=name_at,
+            workers=workers_of(grid, size, options),
+            threadgroup_bytes=threadgroup_bytes,
+            fences=fences,
+            options=options,
+        )
+
+    def run(self, buffers: Sequence[Buffer], clock: Clock, unset: Unset = NOTHING_UNSET) -> Outcome:
         """Launch once."""
         runtime = load_runtime()
-        request = self._request(buffers, options, unset)
-        raw = RawReports() if options.sanitize else None
-        counting = self._counting(request) if options.count else None
+        request = self._request(buffers, unset)
+        raw = RawReports() if self.options.sanitize else None
+        counting = self._counting(request) if self.options.count else None
         while True:
             if raw is not None:
                 request.reports = ctypes.pointer(raw)
@@ -134,11 +190,10 @@ class Dispatch:
         outcome = performed.outcome
         if outcome.failure == STRAY_WRITE:
             raise stray_write(self.kernel, buffers[outcome.address].name)
-        names = Names(self.code.library, buffers, self.arguments, self.variables, self.name_at)
-        reports = read_reports(raw, names) if raw is not None else ()
+        reports = () if raw is None else read_reports(raw, self._names(buffers))
         # A stray access that had to be stopped has a report, which says more than an exception.
         if outcome.failure not in (INVALID_ADDRESS, TRAP, PROTECTION) or not reports:
-            raise_failure(self.kernel, performed, options, self.threadgroup_bytes)
+            raise_failure(self.kernel, performed, self.options, self.threadgroup_bytes)
         counters = self._counters(buffers, counting) if counting is not None else None
         return Outcome(
             elapsed_s=outcome.elapsed_s,
@@ -148,18 +203,20 @@ class Dispatch:
             counters=counters,
         )
 
-    def count(
-        self, code: Code, buffers: Sequence[Buffer], options: RunOptions, clock: Clock
-    ) -> None:
+    def _names(self, buffers: Sequence[Buffer]) -> Names:
+        return Names(self.code.library, buffers, self.arguments, self.variables, self.name_at)
+
+    def count(self, code: Code, buffers: Sequence[Buffer], clock: Clock) -> None:
         """Run the build that counts its own work, and refuse what does more than its budget.
 
         Raises:
             LaunchError: it does, or fails in another way.
             DeviceError: the machine gives it too little time.
         """
-        budget = Budget.of(options)
-        plain = options.model_copy(update={"sanitize": False, "count": False})
-        request = replace(self, code=code, uncounted=code)._request(buffers, plain)
+        budget = Budget.of(self.options)
+        plain = self.options.model_copy(update={"sanitize": False, "count": False})
+        metered = replace(self, code=code, uncounted=code, options=plain)
+        request = metered._request(buffers)
         request.fences = native.DISCARDED if self.fences else native.IN_PLACE
         request.work_limit, request.group_work_limit = budget.units, budget.group_units
         performed = native.perform(
@@ -173,18 +230,12 @@ class Dispatch:
                 f"endless loop, or do less in one launch."
             )
         if outcome.failure == native.TIMEOUT:
-            raise_failure(self.kernel, performed, options, self.threadgroup_bytes)
+            raise_failure(self.kernel, performed, self.options, self.threadgroup_bytes)
 
-    def vet(
-        self,
-        buffers: Sequence[Buffer],
-        options: RunOptions,
-        clock: Clock,
-        unset: Unset = NOTHING_UNSET,
-    ) -> Vetted:
+    def vet(self, buffers: Sequence[Buffer], clock: Clock, unset: Unset = NOTHING_UNSET) -> Vetted:
         """Run with each access vetted; the buffers change only when nothing is suspicious."""
         runtime = load_runtime()
-        request = self._request(buffers, options.model_copy(update={"sanitize": False}), unset)
+        request = self._unsanitized._request(buffers, unset)
         request.vets, request.fences = 1, native.IN_PLACE
         if not request.code.vet:
             return Vetted(is_clean=False)
@@ -195,15 +246,27 @@ class Dispatch:
         return Vetted(outcome.failure == 0, outcome.elapsed_s, performed.work_s)
 
     def _request(
-        self, buffers: Sequence[Buffer], options: RunOptions, unset: Unset = NOTHING_UNSET
+        self, buffers: Sequence[Buffer], unset: Unset = NOTHING_UNSET
     ) -> native.RawRequest:
-        code = native.load_code(self.code)
+        request = native.RawRequest.from_buffer_copy(self._without_buffers)
+        request.buffers, request.buffer_count = _raw_buffers(buffers), len(buffers)
+        request.arguments = self._raw_arguments
+        if unset is not NOTHING_UNSET:
+            request.unset_first, request.unset_count = unset.variables.start, len(unset.variables)
+            request.unset_thread, request.unset_threads = unset.threads.start, len(unset.threads)
+        return request
+
+    @cached_property
+    def _unsanitized(self) -> "Dispatch":
+        return replace(self, options=self.options.model_copy(update={"sanitize": False}))
+
+    @cached_property
+    def _without_buffers(self) -> native.RawRequest:
+        """What each request is a copy of; a copy does not keep arguments, so they are not in it."""
+        code, options = native.load_code(self.code), self.options
         return native.RawRequest(
             code=code,
             uncounted=code if self.uncounted is self.code else native.load_code(self.uncounted),
-            buffers=_raw_buffers(buffers),
-            arguments=_raw_arguments(self.arguments),
-            buffer_count=len(buffers),
             argument_count=len(self.arguments),
             grid=UInt3(*self.grid),
             threadgroup=UInt3(*self.threadgroup),
@@ -213,25 +276,28 @@ class Dispatch:
             poison=options.poison,
             order_seed=options.order_seed,
             threadgroup_bytes=self.threadgroup_bytes,
-            sample=self._sample(options),
+            sample=self._sample,
             sample_seed=options.sample_seed,
-            unset_first=unset.variables.start,
-            unset_count=len(unset.variables),
-            unset_thread=unset.threads.start,
-            unset_threads=len(unset.threads),
             unset_word=UNSET_WORD,
-            fences=native.COPIED if self.is_fenced(options) else native.IN_PLACE,
+            fences=native.COPIED if self.is_fenced else native.IN_PLACE,
         )
 
-    def is_fenced(self, options: RunOptions) -> bool:
-        """Say whether a launch writes copies of the arrays; the sanitizer has its own."""
-        return self.fences and not options.sanitize
+    @cached_property
+    def _raw_arguments(self) -> "ctypes.Array[native.RawArgument]":
+        made = (native.RawArgument(a.size, a.itemsize) for a in self.arguments)
+        return (native.RawArgument * max(len(self.arguments), 1))(*made)
 
-    def _sample(self, options: RunOptions) -> int:
-        """Return of how many threadgroups a counting launch counts one."""
-        if not options.count or options.counts_all:
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a launch writes copies of the arrays; the sanitizer has its own."""
+        return self.fences and not self.options.sanitize
+
+    @property
+    def _sample(self) -> int:
+        """Of how many threadgroups a counting launch counts one."""
+        if not self.options.count or self.options.counts_all:
             return 1
-        count = _threadgroups(self.grid, self.threadgroup)
+        count = threadgroups(self.grid, self.threadgroup)
         return count // SAMPLED_THREADGROUPS if count > EXACT_THREADGROUPS else 1
 
     def _counting(self, request: native.RawRequest) -> _Counting:
@@ -268,12 +334,12 @@ def workers_of(
     if options.order_seed and prod(grid) <= _SMALL_THREADS:
         return 1
     # A core runs whole threadgroups.
-    return min(_core_count(), _threadgroups(grid, threadgroup))
+    return min(_core_count(), threadgroups(grid, threadgroup))
 
 
 def _track_bytes(request: native.RawRequest, memory: int) -> None:
     """Have each byte tracked of a buffer with narrow accesses, or of threadgroup memory."""
-    if memory < _MOST_BUFFERS:
+    if memory < MOST_BUFFERS:
         request.buffers[memory].itemsize = 1
     else:
         request.tracks_bytes = 1
@@ -285,27 +351,17 @@ def _core_count() -> int:
     return os.cpu_count() or 1
 
 
-def _threadgroups(grid: Sequence[int], threadgroup: Sequence[int]) -> int:
-    (x, y, z), (width, height, depth) = grid, threadgroup
-    return -(-x // width) * -(-y // height) * -(-z // depth)
-
-
 # A type of arrays is made anew once nobody holds it, which takes as long as the rest of a request.
 @cache
 def _buffers_of(count: int) -> "type[ctypes.Array[native.RawBuffer]]":
     return native.RawBuffer * count
 
 
-@cache
-def _arguments_of(count: int) -> "type[ctypes.Array[native.RawArgument]]":
-    return native.RawArgument * count
-
-
 def _raw_buffers(buffers: Sequence[Buffer]) -> "ctypes.Array[native.RawBuffer]":
     return _buffers_of(max(len(buffers), 1))(
         *(
             native.RawBuffer(
-                b.data.ctypes.data,
+                address_of(b.data),
                 b.data.nbytes,
                 b.data.itemsize,
                 b.writable,
@@ -318,77 +374,11 @@ def _raw_buffers(buffers: Sequence[Buffer]) -> "ctypes.Array[native.RawBuffer]":
     )
 
 
-def _raw_arguments(
-    arguments: Sequence[ThreadgroupArgument],
-) -> "ctypes.Array[native.RawArgument]":
-    return _arguments_of(max(len(arguments), 1))(
-        *(native.RawArgument(a.size, a.itemsize) for a in arguments)
-    )
-
-
-def three_sizes(kernel: str, argument: str, value: Sequence[int]) -> tuple[int, int, int]:
-    """Return a size along x, y and z.
-
-    Raises:
-        LaunchError: it is none.
-    """
+def address_of(array: Array) -> int:
+    """Return where an array's memory begins."""
     try:
-        x, y, z = map(index, value)
-        if all(1 <= size < 1 << 32 for size in (x, y, z)):
-            return x, y, z
+        # A third of what NumPy's own `ctypes` takes.
+        return ctypes.addressof(_BYTE.from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        pass
-    raise LaunchError(
-        f"{kernel}: {argument} is expected to be three integers of 1 to 2^32 - 1, found {value!r}; "
-        f"pass (x, y, z), with 1 along an axis that is not used."
-    )
-
-
-def threadgroup_size(kernel: str, value: Sequence[int]) -> tuple[int, int, int]:
-    """Return a threadgroup's size, which the limit counts whole even where the grid is smaller.
-
-    Raises:
-        LaunchError: it is none, or has too many threads.
-    """
-    size = three_sizes(kernel, "threadgroup", value)
-    if (count := prod(size)) > THREADS_PER_THREADGROUP:
-        raise LaunchError(
-            f"{kernel}: a threadgroup has at most {THREADS_PER_THREADGROUP} threads, found {count}"
-            f"; lower the threadgroup size."
-        )
-    return size
-
-
-def check(dispatch: Dispatch, buffers: Sequence[Buffer]) -> None:
-    """Refuse a launch that exceeds a limit of Metal's or of the runtime's.
-
-    Raises:
-        LaunchError: it does, or a buffer's array cannot be used in place.
-    """
-    kernel, grid, threadgroup = dispatch.kernel, dispatch.grid, dispatch.threadgroup
-    if min(*grid, *threadgroup) < 1 or max(*grid, *threadgroup) >= 1 << 32:
-        raise LaunchError(
-            f"{kernel}: a grid or threadgroup has sizes of 1 to 2^32 - 1, found {grid} and "
-            f"{threadgroup}."
-        )
-    threadgroup_size(kernel, threadgroup)
-    needed = max(dispatch.code.threadgroup_bytes, sum(a.size for a in dispatch.arguments))
-    if needed > dispatch.threadgroup_bytes:
-        raise excessive_memory(kernel, needed, dispatch.threadgroup_bytes)
-    if _threadgroups(grid, threadgroup) >= 1 << 32:
-        raise LaunchError(
-            f"{kernel}: the simulator runs fewer than 2^32 threadgroups; lower the grid."
-        )
-    if len(buffers) > _MOST_BUFFERS or len(dispatch.arguments) > _MOST_ARGUMENTS:
-        raise LaunchError(
-            f"{kernel}: a launch has at most {_MOST_BUFFERS} buffers and {_MOST_ARGUMENTS} "
-            f"threadgroup arguments, found {len(buffers)} and {len(dispatch.arguments)}."
-        )
-    for buffer in buffers:
-        if not buffer.data.flags.c_contiguous or (
-            buffer.writable and not buffer.data.flags.writeable
-        ):
-            raise LaunchError(
-                f"{kernel}: buffer {buffer.name} is not a contiguous array that can be written; "
-                f"pass a copy."
-            )
+        # Read-only, empty or of a type that buffers have no name for.
+        return array.ctypes.data

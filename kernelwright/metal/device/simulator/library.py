@@ -24,15 +24,16 @@ from kernelwright.metal.device.simulator.compiler import (
     Image,
     compile_unit,
 )
-from kernelwright.metal.device.simulator.dispatch import threadgroup_size, three_sizes
+from kernelwright.metal.device.simulator.dispatch import Dispatch
 from kernelwright.metal.device.simulator.element import Argument
 from kernelwright.metal.device.simulator.function_constant import (
     Constants,
     refuse_unset,
     values_by_index,
 )
+from kernelwright.metal.device.simulator.launch_limit import threadgroup_size, three_sizes
 from kernelwright.metal.device.simulator.padding import taken_bytes
-from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
+from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome, ThreadgroupArgument
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
 from kernelwright.metal.device.simulator.unit import (
@@ -47,6 +48,9 @@ from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion
 from kernelwright.metal.msl.signature import Entry
 from kernelwright.public_call import check_types
+
+_MOST_KEPT = 64
+"""Launches of different sizes that a kernel keeps what it can of."""
 
 
 @dataclass(repr=False)
@@ -116,6 +120,14 @@ class SimulatedKernel:
         default_factory=dict, compare=False, repr=False
     )
     """What launches run, by the build and the faster form of it that they may take."""
+    _builds: dict[Variant, tuple[Image, Entry]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The builds that launches have asked for, and its record in each."""
+    _dispatches: dict[
+        tuple[tuple[int, ...], tuple[int, ...], tuple[ThreadgroupArgument, ...]], Dispatch
+    ] = field(default_factory=dict, compare=False, repr=False)
+    """The last launch of each size."""
 
     def entry(self, variant: Variant = "plain") -> Entry:
         """Return the kernel's record in one build."""
@@ -186,29 +198,60 @@ class SimulatedKernel:
         grid = three_sizes(self.name, "grid", grid)
         threadgroup = threadgroup_size(self.name, threadgroup)
         variant: Variant = "sanitize" if sanitize else "count" if count else "plain"
-        image = self.library.image(variant, self.constants)
-        entry = self._entry(image)
-        refuse_unset(self.library.unit, entry, self.constants)
+        image, entry = self._builds.get(variant) or self._new_build(variant)
+        bound = self._bound(entry, image, buffers, fresh_names(entry, fresh))
+        arguments = threadgroup_arguments(
+            entry, {} if threadgroup_bytes is None else threadgroup_bytes
+        )
         options = _options(order_seed, sanitize, count, count_all, timeout_s)
         outcome = launch(
-            self._code(entry, image, options, prod(grid)),
-            self._bound(entry, image, buffers, fresh_names(entry, fresh)),
-            kernel=self.name,
-            grid=grid,
-            threadgroup=threadgroup,
-            threadgroup_arguments=threadgroup_arguments(
-                entry, {} if threadgroup_bytes is None else threadgroup_bytes
-            ),
-            threadgroup_variables=image.variables,
-            unset=image.unset,
-            name_at=self.library.unit.name_at,
-            uncounted=self._uncounted(entry, options, prod(grid)) if count else None,
+            self._dispatch(entry, image, options, grid, threadgroup, arguments),
+            bound,
             metered=lambda: self.library.image("metered", self.constants).code(entry),
-            fences=True,
-            options=options,
         )
         self.library.waits[variant, self.name] += outcome.waits
         return outcome
+
+    def _dispatch(
+        self,
+        entry: Entry,
+        image: Image,
+        options: RunOptions,
+        grid: tuple[int, int, int],
+        threadgroup: tuple[int, int, int],
+        arguments: tuple[ThreadgroupArgument, ...],
+    ) -> Dispatch:
+        """Return all of a launch but its buffers: the last one's where it is the same."""
+        code = self._code(entry, image, options, prod(grid))
+        uncounted = self._uncounted(entry, options, prod(grid)) if options.count else code
+        key = grid, threadgroup, arguments
+        last = self._dispatches.get(key)
+        if last and (last.code, last.uncounted, last.options) == (code, uncounted, options):
+            return last
+        if len(self._dispatches) >= _MOST_KEPT:
+            self._dispatches.clear()
+        made = self._dispatches[key] = Dispatch.of(
+            code,
+            kernel=self.name,
+            grid=grid,
+            threadgroup=threadgroup,
+            options=options,
+            arguments=arguments,
+            variables=image.variables,
+            unset=image.unset,
+            name_at=self.library.unit.name_at,
+            uncounted=uncounted,
+            fences=True,
+        )
+        return made
+
+    def _new_build(self, variant: Variant) -> tuple[Image, Entry]:
+        """Return one build, for launches, and the kernel's record in it."""
+        image = self.library.image(variant, self.constants)
+        entry = self._entry(image)
+        refuse_unset(self.library.unit, entry, self.constants)
+        self._builds[variant] = image, entry
+        return image, entry
 
     def _bound(
         self,

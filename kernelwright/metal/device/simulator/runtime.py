@@ -1,6 +1,5 @@
 """Runs a compiled kernel: vetted, sanitized or counted, on the time that it is lent."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, RunOptions
+from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator.budget import Budget
 from kernelwright.metal.device.simulator.dispatch import (
@@ -17,17 +16,9 @@ from kernelwright.metal.device.simulator.dispatch import (
     Dispatch,
     LoanSpentError,
     Vetted,
-    check,
-    workers_of,
 )
-from kernelwright.metal.device.simulator.record import (
-    Buffer,
-    Code,
-    Outcome,
-    OwnVariable,
-    ThreadgroupArgument,
-    ThreadgroupVariable,
-)
+from kernelwright.metal.device.simulator.launch_limit import refuse_buffers
+from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
 from kernelwright.metal.device.simulator.uninitialised import (
     NOTHING_UNSET,
     Unset,
@@ -43,100 +34,65 @@ another number in a variable a loop may not end."""
 
 
 def launch(
-    code: Code,
-    buffers: Sequence[Buffer],
-    *,
-    kernel: str,
-    grid: tuple[int, int, int],
-    threadgroup: tuple[int, int, int],
-    metered: Callable[[], Code],
-    threadgroup_arguments: Sequence[ThreadgroupArgument] = (),
-    threadgroup_variables: Sequence[ThreadgroupVariable] = (),
-    unset: Sequence[OwnVariable] = (),
-    name_at: Callable[[str, int, int], str] = lambda file, line, column: "",
-    threads: int | None = None,
-    uncounted: Code | None = None,
-    threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
-    fences: bool = False,
-    options: RunOptions = RunOptions(),  # noqa: B008 (a frozen record)
+    dispatch: Dispatch, buffers: Sequence[Buffer], *, metered: Callable[[], Code]
 ) -> Outcome:
-    """Run an entry of a compiled library over `grid` threads, on `threads` cores.
+    """Run an entry of a compiled library.
 
-    The entry's i-th argument is `buffers[i]`; the threadgroup arguments follow. Sanitizing and
-    counting need a library that was compiled for it; `metered` gives the build that counts its own
-    work, which a launch that takes long is judged by. A counting launch runs the threadgroups that
-    are not in its sample faster when it is given the plain build as `uncounted`. A threadgroup
-    takes `threadgroup_bytes` of memory at most. With `fences`, what strays beyond an array that is
-    written harms nothing of the process: for arrays that do not lie behind fences already.
+    The entry's i-th argument is `buffers[i]`; the threadgroup arguments follow. `metered` gives the
+    build that counts its own work, which a launch that takes long is judged by.
 
     Raises:
-        LaunchError: the launch exceeds a limit, does more than its budget allows, overflows a
-            stack or touches memory that is not its own.
+        LaunchError: a buffer cannot be used, or the launch does more than its budget allows,
+            overflows a stack or touches memory that is not its own.
         DeviceError: the runtime cannot be built, the library not loaded, or the machine gives the
             launch too little time.
     """
-    size = tuple(min(t, g) for t, g in zip(threadgroup, grid, strict=True))
-    dispatch = Dispatch(
-        code=code,
-        uncounted=uncounted or code,
-        kernel=kernel,
-        grid=grid,
-        threadgroup=size,
-        arguments=threadgroup_arguments,
-        variables=threadgroup_variables,
-        unset=unset,
-        name_at=name_at,
-        workers=threads or workers_of(grid, size, options),
-        threadgroup_bytes=threadgroup_bytes,
-        fences=fences,
-    )
-    check(dispatch, buffers)
-    budget = Budget.of(options)
+    refuse_buffers(dispatch.kernel, buffers)
+    budget = Budget.of(dispatch.options)
     clock = Clock(budget.loan_s, time.monotonic() + budget.patience_s)
-    if options.sanitize and code.vet is not None:
-        vetted = _vetted(dispatch, buffers, options, clock)
+    if dispatch.options.sanitize and dispatch.code.vet is not None:
+        vetted = _vetted(dispatch, buffers, clock)
         if vetted.is_clean:
             return Outcome(elapsed_s=vetted.elapsed_s, work_s=vetted.work_s, vetted=True)
-        outcome = _counted_if_long(dispatch, buffers, options, clock, metered)
+        outcome = _counted_if_long(dispatch, buffers, clock, metered)
         return replace(
             outcome,
             elapsed_s=outcome.elapsed_s + vetted.elapsed_s,
             work_s=outcome.work_s + vetted.work_s,
         )
-    return _counted_if_long(dispatch, buffers, options, clock, metered)
+    return _counted_if_long(dispatch, buffers, clock, metered)
 
 
 def _counted_if_long(
     dispatch: Dispatch,
     buffers: Sequence[Buffer],
-    options: RunOptions,
     clock: Clock,
     metered: Callable[[], Code],
 ) -> Outcome:
     """Run on the loan; count what does not end within it, then let it run to its end."""
+    options = dispatch.options
     if options.forced:
         # The build that counts forces nothing, and a loop whose end is forced away has none.
         try:
-            return _sanitized(dispatch, buffers, options, replace(clock, loan_s=options.timeout_s))
+            return _sanitized(dispatch, buffers, replace(clock, loan_s=options.timeout_s))
         except LoanSpentError:
             raise LaunchError(
                 f"{dispatch.kernel}: with a condition forced it did not end in "
                 f"{options.timeout_s:g} s of processor time."
             ) from None
-    endless = replace(clock, loan_s=math.inf)
-    if dispatch.is_fenced(options):
+    if dispatch.is_fenced:
         # What fails has changed nothing.
         try:
-            return dispatch.run(buffers, options, clock)
+            return dispatch.run(buffers, clock)
         except LoanSpentError:
-            dispatch.count(metered(), buffers, options, clock)
-            return dispatch.run(buffers, options, endless)
+            dispatch.count(metered(), buffers, clock)
+            return dispatch.run(buffers, clock.endless)
     before = [b.data.copy() if b.writable and _is_kept(b, options) else None for b in buffers]
     try:
-        return _sanitized(dispatch, buffers, options, clock)
+        return _sanitized(dispatch, buffers, clock)
     except LoanSpentError:
-        dispatch.count(metered(), _restored(buffers, before, options), options, clock)
-        return _sanitized(dispatch, _restored(buffers, before, options), options, endless)
+        dispatch.count(metered(), _restored(buffers, before, options), clock)
+        return _sanitized(dispatch, _restored(buffers, before, options), clock.endless)
 
 
 def _is_kept(buffer: Buffer, options: RunOptions) -> bool:
@@ -156,25 +112,24 @@ def _restored(
     return buffers
 
 
-def _sanitized(
-    dispatch: Dispatch, buffers: Sequence[Buffer], options: RunOptions, clock: Clock
-) -> Outcome:
+def _sanitized(dispatch: Dispatch, buffers: Sequence[Buffer], clock: Clock) -> Outcome:
+    options = dispatch.options
     has_memory = bool(dispatch.arguments or dispatch.variables)
     if not options.sanitize or not (has_memory or dispatch.unset):
-        return dispatch.run(buffers, options, clock)
+        return dispatch.run(buffers, clock)
     before = [_copy(b) for b in buffers]
     serial = replace(dispatch, workers=1)
     if dispatch.unset:
         # Its results are compared below.
         dispatch = serial
-    outcome = dispatch.run(buffers, options, clock)
+    outcome = dispatch.run(buffers, clock)
     limited = replace(clock, loan_s=outcome.work_s * _MOST_REPLAYED + _REPLAY_S)
 
     def replay(poison: int, unset: Unset) -> tuple[bytes, ...] | None:
         again = [_copy(b) for b in before]
         changed = options.model_copy(update={"poison": poison})
         try:
-            serial.run(again, changed, limited, unset)
+            replace(serial, options=changed).run(again, limited, unset)
         except (LaunchError, LoanSpentError):
             return None
         return _results(again)
@@ -194,19 +149,17 @@ def _results(buffers: Sequence[Buffer]) -> tuple[bytes, ...]:
     return tuple(b.members for b in buffers if b.writable)
 
 
-def _vetted(
-    dispatch: Dispatch, buffers: Sequence[Buffer], options: RunOptions, clock: Clock
-) -> Vetted:
+def _vetted(dispatch: Dispatch, buffers: Sequence[Buffer], clock: Clock) -> Vetted:
     """Vet a launch, and again where its results may hang on what nothing has set."""
     if not dispatch.code.vet_reads_unset:
-        return dispatch.vet(buffers, options, clock)
+        return dispatch.vet(buffers, clock)
     again = [_copy(b) for b in buffers]
     unset = Unset(range(len(dispatch.unset)), range(prod(dispatch.grid)))
-    second = dispatch.vet(again, options, clock, unset)
+    second = dispatch.vet(again, clock, unset)
     if not second.is_clean:
         return second
     before = [_copy(b) for b in buffers]
-    first = dispatch.vet(buffers, options, clock)
+    first = dispatch.vet(buffers, clock)
     pairs = zip(buffers, again, before, strict=True)
     if first.is_clean and any(b.members != a.members for b, a, _ in pairs):
         for buffer, was in zip(buffers, before, strict=True):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kernelwright import metal
-from kernelwright.metal.device.simulator.library import Argument, Library
+from kernelwright.metal.device.simulator.library import Argument, Library, SimulatedKernel
 
 TEXT = """
 #include <metal_stdlib>
@@ -206,6 +206,43 @@ def test_threadgroup_memory_without_a_size_is_one_sentence(library: Library) -> 
         library.kernel("reversed").launch(
             [np.zeros(4, np.int32)], grid=(4, 1, 1), threadgroup=(4, 1, 1)
         )
+
+
+def test_launches_of_one_kernel_share_no_argument() -> None:
+    """What a kernel keeps for its next launch holds for the same arguments alone."""
+    text = """#include <metal_stdlib>
+    using namespace metal;
+    kernel void k(device uint* y [[buffer(0)]], device atomic_uint* n [[buffer(1)]],
+                  threadgroup uint* t [[threadgroup(0)]], uint i [[thread_position_in_grid]],
+                  uint size [[threads_per_threadgroup]], uint all [[threads_per_grid]]) {
+      t[i % size] = size + 100 * all;
+      y[atomic_fetch_add_explicit(n, 1, memory_order_relaxed)] = i;
+      if (i == 0) y[all] = t[0];
+    }"""
+    kept = metal.simulator.compile(text).kernel("k")
+
+    def ran(kernel: SimulatedKernel, grid: int, size: int, bytes_: int, seed: int) -> list[int]:
+        y, n = np.zeros(grid + 1, np.uint32), np.zeros(1, np.uint32)
+        kernel.launch(
+            [y, n],
+            grid=(grid, 1, 1),
+            threadgroup=(size, 1, 1),
+            threadgroup_bytes={0: bytes_},
+            order_seed=seed,
+        )
+        return y.tolist()
+
+    for arguments in [(64, 32, 128, 0), (64, 32, 128, 5), (32, 32, 128, 5), (64, 16, 128, 5)] * 2:
+        assert ran(kept, *arguments) == ran(metal.simulator.compile(text).kernel("k"), *arguments)
+    with pytest.raises(metal.LaunchError, match="needs 40000 bytes"):
+        ran(kept, 64, 32, 40000, 0)
+    y, n = np.zeros(65, np.uint32), np.zeros(1, np.uint32)
+    with pytest.raises(metal.LaunchError, match="sanitize is expected to be True or False"):
+        kept.launch([y, n], grid=(64, 1, 1), threadgroup=(32, 1, 1), sanitize=0)  # type: ignore[arg-type]
+    outcome = kept.launch(
+        [y, n], grid=(64, 1, 1), threadgroup=(32, 1, 1), threadgroup_bytes={0: 128}, count=True
+    )
+    assert outcome.counters is not None
 
 
 def test_unknown_kernels_and_constants_are_named(library: Library) -> None:
