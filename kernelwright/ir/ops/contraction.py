@@ -7,6 +7,7 @@ import numpy as np
 
 from kernelwright.ir.ops import batching, index_range, relation_of_product
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
+from kernelwright.ir.ops.gathered_product import gathered_product, stacked
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 from kernelwright.ir.ops.weight import FLOAT_MODES, dequantized, dequantized_floats
 
@@ -26,9 +27,8 @@ def _addmm(call: Call, x: Array, y: Array, bias: Array) -> Array:
 
 
 def _gather_mm(call: Call, x: Array, y: Array, left: Array, right: Array) -> Array:
-    matrices_x = x.reshape(-1, *x.shape[-2:])[left.astype(np.int64)]
-    matrices_y = y.reshape(-1, *y.shape[-2:])[right.astype(np.int64)]
-    return matrices_x @ matrices_y
+    matrices = stacked(y)
+    return gathered_product(x, left, right, lambda chosen: matrices[chosen], y.shape[-1])
 
 
 def _gather_mm_shape(call: Call) -> tuple[Shape, ...]:
@@ -56,8 +56,7 @@ def _dequantize(call: Call, packed: Array, scales: Array, biases: Array) -> Arra
 def quantized_terms(call: Call, x: Array, *others: Array) -> Array:
     """Add up the absolute terms of a product with quantized weights."""
     if "right_sorted" in dict(call.attributes):
-        *weights, left, right = others
-        return _gather_mm(call, np.abs(x), np.abs(_weights(call, *weights)), left, right)
+        return _gather_qmm(call, np.abs(x), *others, of_weights=np.abs)
     return np.abs(x) @ np.abs(_weights(call, *others))
 
 
@@ -81,10 +80,16 @@ def _dequantized_shape(call: Call) -> tuple[Shape, ...]:
     return ((*packed[:-1], packed[-1] * 32 // call.integer("bits")),)
 
 
-def _gather_qmm(call: Call, x: Array, *rest: Array) -> Array:
-    *weights, left, right = rest
-    full = _weights(call, *weights)
-    return _gather_mm(call, x, full, left, right)
+def _gather_qmm(
+    call: Call, x: Array, *rest: Array, of_weights: Callable[[Array], Array] = np.asarray
+) -> Array:
+    *packed, left, right = rest
+    parts = [stacked(part) for part in packed]
+
+    def unpacked(chosen: int) -> Array:
+        return of_weights(_weights(call, *(part[chosen] for part in parts)))
+
+    return gathered_product(x, left, right, unpacked, _quantized_columns(call))
 
 
 def _quantized_columns(call: Call) -> int:
