@@ -13,7 +13,9 @@ def dequantized(packed: Array, scales: Array, biases: Array, group_size: int, bi
     """Unpack affine-quantized rows of 32-bit words into float64 values."""
     levels = _digits(packed, bits)
     grouped = levels.reshape(*levels.shape[:-1], -1, group_size).astype(np.float64)
-    return (grouped * scales[..., None] + biases[..., None]).reshape(levels.shape)
+    grouped *= scales[..., None]
+    grouped += biases[..., None]
+    return grouped.reshape(levels.shape)
 
 
 def dequantized_floats(packed: Array, scales: Array, mode: str) -> Array:
@@ -34,7 +36,8 @@ def dequantized_floats(packed: Array, scales: Array, mode: str) -> Array:
 def _digits(packed: Array, bits: int) -> Array:
     if 32 % bits == 0:
         shifts = np.arange(0, 32, bits, dtype=np.uint32)
-        digits = packed.astype(np.uint32)[..., None] >> shifts & np.uint32((1 << bits) - 1)
+        digits = packed.astype(np.uint32)[..., None] >> shifts
+        digits &= np.uint32((1 << bits) - 1)
         return digits.reshape(*packed.shape[:-1], -1)
     low_first = np.unpackbits(packed.astype("<u4").view(np.uint8), axis=-1, bitorder="little")
     across: Array = low_first.reshape(*packed.shape[:-1], -1, bits) @ (1 << np.arange(bits))
