@@ -1,25 +1,32 @@
 """Judges honest kernels under several secrets, through all stages: none may be refused.
 
-python -m benchmarks.evaluator honest [--of SET] [--secrets N] [--jobs N] [--shard I/N] [--json F]
+python -m benchmarks.evaluator honest [--of SET] [--secrets N] [--jobs N] [--seconds S] [--json F]
 
 The sets: `written` by hand in unusual styles, `lowered` in many schedules at small shapes and what
 stands behind the corpus, what the templates make of the shipped `examples` and of the `catalog`.
-Every secret draws other inputs and shapes. A line of JSON for each verdict goes to the file as it
-comes, and what stands there is not judged again: a run that was stopped goes on where it was.
+Every secret draws other inputs and shapes. A few secrets at a time go round all kernels. A line of
+JSON for each verdict goes to the file as it comes, and what this judge has said there is not asked
+again: a run that was stopped goes on where it was.
 Shards of one run take the same --seed; together they judge each kernel under each secret.
+
+The kernels are ours, so what one is compiled to stays for its other secrets and processes: texts
+are compiled as for any verdict, and each only once.
 """
 
 import argparse
 import json
 import os
-import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
+from typing import TypeVar
 
 from benchmarks.evaluator.process_pool import append_line, processes, shard_of, whole_lines
 from benchmarks.evaluator.template_kernels import catalog_kernels, example_kernels
@@ -27,11 +34,14 @@ from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.attacks.honest import HonestKernel, all_honest, written_kernels
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
-from kernelwright.evaluator.evaluation import Stage
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Stage
 
 _LARGEST_UNIT = 12
 """Kernels of one task that are judged in a row, on the same cases."""
+_AT_A_TIME = 4
+"""Secrets under which they are, before the next ones of any kernel come."""
 _NO_VERDICT = "no verdict"
+T = TypeVar("T")
 SETS: dict[str, Callable[[], tuple[HonestKernel, ...]]] = {
     "written": written_kernels,
     "lowered": all_honest,
@@ -42,17 +52,28 @@ SETS: dict[str, Callable[[], tuple[HonestKernel, ...]]] = {
 
 @dataclass(frozen=True)
 class Unit:
-    """Kernels of one task, by their places in a set, to be judged under one secret."""
+    """Kernels of one task, by their places in a set, to be judged under some secrets."""
 
     of: str
-    secret: str
     through: Stage
-    places: tuple[int, ...]
+    left: tuple[tuple[str, tuple[int, ...]], ...]
+    """Each secret with the places that are left."""
 
     @property
-    def kernels(self) -> tuple[HonestKernel, ...]:
-        """The kernels themselves."""
-        return tuple(SETS[self.of]()[place] for place in self.places)
+    def count(self) -> int:
+        """How many verdicts are left."""
+        return sum(len(places) for _, places in self.left)
+
+
+@dataclass(frozen=True)
+class Means:
+    """What the processes of a run share."""
+
+    builds: Path
+    """Where what kernels are compiled to stays."""
+    results: Path | None
+    ends: float | None
+    """By `time.monotonic()`, the same clock in all processes of a machine."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +88,7 @@ class Judgement:
     accepted: bool
     summary: str
     seconds: float
+    evaluator_version: int = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -77,41 +99,58 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     chosen = _parser().parse_args(arguments)
     share, shares = shard_of(chosen.shard)
+    ends = time.monotonic() + chosen.seconds if chosen.seconds is not None else None
     names = [f"{chosen.seed}-{n}" for n in range(chosen.secrets)]
     units = _units(names, chosen)[share - 1 :: shares]
     before = read(chosen.json)
     known = {(j.program, j.task, j.secret) for j in before}
-    units = [left for unit in units if (left := _without(unit, known)).places]
-    ends = time.monotonic() + chosen.minutes * 60 if chosen.minutes else None
-    count = sum(len(u.places) for u in units)
+    units = [left for unit in units if (left := _without(unit, known)).left]
+    count = sum(unit.count for unit in units)
     print(f"seed {chosen.seed}, shard {share}/{shares}: {count} to judge", flush=True)
-    found = list(_written(_judged(units, chosen.jobs, ends), chosen.json))
-    _conclude([*before, *found], left=count - len(found))
+    with TemporaryDirectory() as builds:
+        means = Means(Path(builds), chosen.json, ends)
+        found = list(_judged(units, chosen.jobs, means))
+    wanted = [j for j in before if j.secret in names]
+    _conclude([*wanted, *found], chosen.secrets, left=count - len(found))
 
 
-def _conclude(found: Sequence[Judgement], left: int) -> None:
+def _conclude(found: Sequence[Judgement], secrets: int, left: int) -> None:
     refused = sum(not j.accepted for j in found)
+    accepted = Counter((j.program, j.task) for j in found if j.accepted)
     print(f"{len(found)} judged, {len(found) - refused} accepted, {refused} refused")
+    print(f"{sum(n >= secrets for n in accepted.values())} kernels under all {secrets} secrets")
+    if found:
+        print(f"{sum(j.seconds for j in found) / len(found):.2f} s a verdict")
+    for judgement in (j for j in found if not j.accepted):
+        print(f"{judgement.kernel} under {judgement.secret}: {judgement.summary}")
     if left:
-        print(f"{left} were not judged: the time was over")
+        print(f"{left} were not judged: the time was over, or the machine failed")
     if refused or left:
         raise SystemExit(1)
 
 
 def read(path: Path | None) -> list[Judgement]:
-    """Return what a results file holds; what got no verdict is left out, to be judged again."""
+    """Return what this judge said in a results file, without what got no verdict."""
     found = (Judgement(**json.loads(line)) for line in whole_lines(path))
-    return [judgement for judgement in found if judgement.status != _NO_VERDICT]
+    return [
+        judgement
+        for judgement in found
+        if judgement.status != _NO_VERDICT and judgement.evaluator_version == EVALUATOR_VERSION
+    ]
 
 
 def _without(unit: Unit, known: set[tuple[str, str, str]]) -> Unit:
     """Leave out what has been judged."""
-    left = tuple(
-        place
-        for place, kernel in zip(unit.places, unit.kernels, strict=True)
-        if (kernel.program.id, kernel.task.fingerprint, unit.secret) not in known
+    kernels = SETS[unit.of]()
+    left = (
+        (secret, tuple(p for p in places if (*_name(kernels[p]), secret) not in known))
+        for secret, places in unit.left
     )
-    return replace(unit, places=left)
+    return replace(unit, left=tuple(one for one in left if one[1]))
+
+
+def _name(kernel: HonestKernel) -> tuple[str, str]:
+    return kernel.program.id, kernel.task.fingerprint
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -122,10 +161,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--every", type=int, default=1, help="of the tasks, every so many")
     parser.add_argument("--secrets", type=int, default=1, help="how many to judge everything under")
-    parser.add_argument("--seed", default=secrets.token_hex(4), help="what the secrets begin with")
+    parser.add_argument("--seed", default="honest", help="what the secrets begin with")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--shard", default="1/1", help="which part of the work, such as 2/6")
-    parser.add_argument("--minutes", type=float, help="begin nothing new after this long")
+    parser.add_argument("--seconds", type=float, help="end after this long")
     parser.add_argument("--only", default="", help="kernels whose name holds this text")
     parser.add_argument("--json", type=Path, help="a file for a line of JSON per verdict")
     return parser
@@ -139,47 +178,56 @@ def _units(names: Sequence[str], chosen: argparse.Namespace) -> list[Unit]:
     batches = [
         tuple(batch)
         for _, group in groupby(places, lambda i: kernels[i].task.fingerprint)
-        for batch in _chunks(list(group))
+        for batch in _chunks(list(group), _LARGEST_UNIT)
     ]
     return [
-        Unit(chosen.of, name, chosen.through, batch)
-        for name in names
+        Unit(chosen.of, chosen.through, tuple((name, batch) for name in some))
+        for some in _chunks(names, _AT_A_TIME)
         for batch in batches[:: chosen.every]
     ]
 
 
-def _chunks(places: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(places), _LARGEST_UNIT):
-        yield places[start : start + _LARGEST_UNIT]
+def _chunks(all_: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(all_), most):
+        yield all_[start : start + most]
 
 
-def _judged(units: Sequence[Unit], jobs: int, ends: float | None) -> Iterator[Judgement]:
+def _judged(units: Sequence[Unit], jobs: int, means: Means) -> Iterator[Judgement]:
     if jobs == 1:
         for unit in units:
-            yield from _judge(unit, ends)
+            yield from _judge(unit, means)
         return
     with processes(jobs) as pool:
-        waiting = [pool.submit(_judge, unit, ends) for unit in units]
+        waiting = [pool.submit(_judge, unit, means) for unit in units]
         for done in as_completed(waiting):
             yield from done.result()
 
 
-@cache
-def _evaluator() -> Evaluator:
-    """Return this process's evaluator: its worker stays warm from secret to secret."""
-    return Evaluator()
-
-
-def _judge(unit: Unit, ends: float | None) -> list[Judgement]:
-    found = list[Judgement]()
-    evaluator = _evaluator()
-    evaluator.start_over(EvaluatorConfig(secret=unit.secret, through=unit.through))
-    for kernel in unit.kernels:
-        # time.monotonic() is the same clock in all processes of a machine.
-        if ends is not None and time.monotonic() > ends:
-            break
-        found.append(_verdict(evaluator, kernel, unit.secret))
+def _judge(unit: Unit, means: Means) -> list[Judgement]:
+    if means.ends is not None and time.monotonic() > means.ends:
+        return []
+    found, kernels, evaluator = list[Judgement](), SETS[unit.of](), _evaluator(means)
+    for secret, places in unit.left:
+        evaluator.start_over(EvaluatorConfig(secret=secret, through=unit.through))
+        for place in places:
+            judgement = _verdict(evaluator, kernels[place], secret)
+            if means.ends is not None and time.monotonic() > means.ends:
+                return found
+            found.append(judgement)
+            _tell(judgement, means.results)
     return found
+
+
+@cache
+def _evaluator(means: Means) -> Evaluator:
+    """Return this process's evaluator, which stays warm until the time is over."""
+    evaluator = Evaluator()
+    evaluator.keep_builds(means.builds)
+    if means.ends is not None:
+        alarm = Timer(max(means.ends - time.monotonic(), 0), evaluator.close)
+        alarm.daemon = True
+        alarm.start()
+    return evaluator
 
 
 def _verdict(evaluator: Evaluator, kernel: HonestKernel, secret: str) -> Judgement:
@@ -201,16 +249,15 @@ def _verdict(evaluator: Evaluator, kernel: HonestKernel, secret: str) -> Judgeme
         accepted=accepted,
         summary=summary,
         seconds=round(time.monotonic() - started, 2),
+        evaluator_version=EVALUATOR_VERSION,
     )
 
 
-def _written(judgements: Iterator[Judgement], path: Path | None) -> Iterator[Judgement]:
-    for judgement in judgements:
-        if path:
-            append_line(path, json.dumps(asdict(judgement)))
-        if not judgement.accepted:
-            print(f"{judgement.kernel} under {judgement.secret}: {judgement.summary}", flush=True)
-        yield judgement
+def _tell(judgement: Judgement, results: Path | None) -> None:
+    if results:
+        append_line(results, json.dumps(asdict(judgement)))
+    if not judgement.accepted:
+        print(f"{judgement.kernel} under {judgement.secret}: {judgement.summary}", flush=True)
 
 
 if __name__ == "__main__":

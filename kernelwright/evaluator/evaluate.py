@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -96,6 +97,15 @@ class Evaluator:
     def start_over(self, config: EvaluatorConfig) -> None:
         """Judge under a config whose secret draws other cases, in the same worker."""
         self.config, self.regressions, self._quarantined = config, [], {}
+
+    def keep_builds(self, folder: Path) -> None:
+        """Compile nothing twice, not for other secrets or processes either; every stage judges.
+
+        It is for programs that are trusted: nothing else keeps one from changing what another is
+        compiled to, or itself later.
+        """
+        self.renew()
+        self._workers.kept_builds = folder
 
     @property
     def processes(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from threading import Event
 
 from kernelwright.errors import DeviceError
@@ -50,6 +51,8 @@ class WorkerPool:
         """The worker that a program is confirmed in while the other one is still at work."""
         self._halts: dict[Lane, Event] = defaultdict(Event)
         self._lanes: ThreadPoolExecutor | None = None
+        self.kept_builds: Path | None = None
+        """Where workers that are opened from now on leave what they compile, to each other too."""
         self.is_over = False
         """True once its workers were ended for good."""
 
@@ -238,7 +241,7 @@ class WorkerPool:
             raise DeviceError("interrupted: its evaluator was closed.")
         config = self.config
         limit, chip = config.threadgroup_bytes, config.stands_for
-        return open_worker(self._device, config.memory_bytes, limit, chip)
+        return open_worker(self._device, config.memory_bytes, limit, chip, self.kept_builds)
 
 
 def _close_opened(opening: Future[tuple[Worker, DeviceInfo]]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -19,15 +20,24 @@ def shared_cache() -> Path:
 
 
 def private_mounts(own: Path) -> list[tuple[str, str]]:
-    """Return what to mount where, in order, so that a worker finds `own` in the cache's place."""
+    """Return what to mount where, in order, so that a worker finds `own` in the cache's place.
+
+    `own` may be there already, and other workers may have it mounted.
+    """
     shared = shared_cache() / "simulator"
     for name in (*_SHARED, *_PRIVATE):
-        (own / name).mkdir(parents=True)
+        (own / name).mkdir(parents=True, exist_ok=True)
         (shared / name).mkdir(parents=True, exist_ok=True)
     for file in shared.glob("runtime-*"):
-        shutil.copy2(file, own)
+        if not (own / file.name).exists():
+            _copy_in_one_step(file, own)
     kept = [(str(shared / name), str(own / name)) for name in _SHARED]
     return [*kept, (str(own), str(shared))]
+
+
+def _copy_in_one_step(file: Path, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        Path(shutil.copy2(file, name)).replace(folder / file.name)
 
 
 def writable_folders(own: Path) -> list[str]:

@@ -59,6 +59,8 @@ class Limits:
     """What confines the worker beside its limits."""
     reads_imports: bool = False
     """True for a worker that gets objects of modules outside of any package's folder."""
+    kept_builds: Path | None = None
+    """Where what is compiled stays for later candidates, and for other workers with this folder."""
 
 
 class Worker:
@@ -97,7 +99,7 @@ class Worker:
             "package_folder": str(Path(sandbox.__file__).parents[3]),
             "reads_imports": limits.reads_imports,
             "import_folders": [path for path in sys.path if Path(path).is_absolute()],
-            **self._folders(limits.builds_cache),
+            **self._folders(limits),
         }
         with (self._scratch / "stderr").open("wb") as errors:
             return subprocess.Popen(
@@ -111,17 +113,17 @@ class Worker:
                 start_new_session=True,
             )
 
-    def _folders(self, builds_cache: bool) -> dict[str, object]:
+    def _folders(self, limits: Limits) -> dict[str, object]:
         """Say where the process may write, and what it finds where the cache is."""
         scratch, cache = str(self._scratch / "tmp"), str(shared_cache())
-        if builds_cache:
+        if limits.builds_cache:
             kept: dict[str, object] = {"mounts": [], "shared_folders": [], "emptied_folders": []}
             return {"folders": [scratch, cache], **kept}
-        own = self._scratch / "cache"
-        mounts = private_mounts(own)
+        own = limits.kept_builds or self._scratch / "cache"
+        mounts, written = private_mounts(own), writable_folders(own)
         return {
-            "folders": [scratch, *writable_folders(own)],
-            "emptied_folders": [scratch, *writable_folders(own)],
+            "folders": [scratch, *written],
+            "emptied_folders": [scratch, *(() if limits.kept_builds else written)],
             "mounts": mounts,
             "shared_folders": [cache],
         }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from threading import Lock
 
 import mlx.core as mx
@@ -38,11 +39,13 @@ def open_worker(
     memory_bytes: int,
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
     stands_for: str = "",
+    kept_builds: Path | None = None,
 ) -> tuple[Worker, DeviceInfo]:
     """Start a worker whose device is ready for candidates.
 
     A device that is opened by name lets a threadgroup take `threadgroup_bytes`, and a simulator
-    `stands_for` a chip. Some drivers do
+    `stands_for` a chip. `kept_builds` is for trusted programs alone: a folder in which what the
+    simulator compiles outlives the candidate. Some drivers do
     not start in a namespace, or where they may not write; then their worker does without, and its
     `confinement` does not name what was given up.
 
@@ -51,49 +54,50 @@ def open_worker(
     """
     check_threadgroup_bytes(device if isinstance(device, str) else "", threadgroup_bytes)
     request = Open(device, threadgroup_bytes, stands_for)
-    if isinstance(device, str) and (spare := take_spare((request, memory_bytes))):
+    limits = Limits(memory_bytes, kept_builds=kept_builds)
+    if isinstance(device, str) and (spare := take_spare((request, limits))):
         return spare
-    return _open_new(request, memory_bytes)
+    return _open_new(request, limits)
 
 
 def open_ahead(
     device: str, memory_bytes: int, threadgroup_bytes: int = METAL_THREADGROUP_BYTES
 ) -> None:
     """Begin to open what the first verdict on a device needs: `open_worker` returns it."""
-    request = Open(device, threadgroup_bytes)
-    open_spare((request, memory_bytes), partial(_open_new, request, memory_bytes))
+    request, limits = Open(device, threadgroup_bytes), Limits(memory_bytes)
+    open_spare((request, limits), partial(_open_new, request, limits))
     if device == "cuda":
         simulator = Open("simulator", threadgroup_bytes)
 
         def open_simulator() -> tuple[Worker, DeviceInfo]:
             # It sees the headers that were there when it began.
             ready_cache(memory_bytes, ("safe",))
-            return _open_new(simulator, memory_bytes)
+            return _open_new(simulator, limits)
 
-        open_spare((simulator, memory_bytes), open_simulator)
+        open_spare((simulator, limits), open_simulator)
 
 
-def _open_new(request: Open, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
+def _open_new(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
     with span(f"open a worker for {request.name}"):
         try:
-            return _open_confined(request, memory_bytes)
+            return _open_confined(request, limits)
         except DeviceError:
             if request.device != "simulator":
                 raise
             # A worker may not write what all share: on a fresh machine somebody has to, once.
-            fill_cache(memory_bytes, threadgroup_bytes=request.threadgroup_bytes)
-            return _open_confined(request, memory_bytes)
+            fill_cache(limits.memory_bytes, threadgroup_bytes=request.threadgroup_bytes)
+            return _open_confined(request, limits)
 
 
-def _open_confined(request: Open, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
+def _open_confined(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
     name = request.name
     if not (name in _GPUS or _importing_mlx_drives_gpu()):
         is_object = not isinstance(request.device, str)
-        return _open(request, Limits(memory_bytes, reads_imports=is_object))
+        return _open(request, replace(limits, reads_imports=is_object))
     failures = []
     for rung in range(_rungs.get(name, 0), len(_LADDER)):
         try:
-            opened = _open(request, Limits(memory_bytes, drives_gpu=True, means=_LADDER[rung]))
+            opened = _open(request, replace(limits, drives_gpu=True, means=_LADDER[rung]))
         except DeviceError as e:
             failures.append(e)
             continue

@@ -79,7 +79,7 @@ def test_a_stopped_run_of_the_honest_kernels_goes_on_where_it_was(tmp_path: Path
     arguments = ["--only", "any_row: simd_any with an early exit, i32 rows=6", "--seed", "s"]
     written = tmp_path / "honest.jsonl"
     with pytest.raises(SystemExit, match="1"):
-        honest.main([*arguments, "--minutes", "1e-9", "--jobs", "1", "--json", str(written)])
+        honest.main([*arguments, "--seconds", "0", "--jobs", "1", "--json", str(written)])
     assert not honest.read(written)
     honest.main([*arguments, "--jobs", "1", "--json", str(written)])
     lines = written.read_text()

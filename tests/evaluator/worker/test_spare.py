@@ -81,7 +81,7 @@ def test_a_gpu_is_opened_ahead_with_the_simulator_that_sanitizes_for_it(
     def note_headers(memory_bytes: int, modes: object) -> None:
         order.append("headers")
 
-    def note_worker(request: Open, memory_bytes: int) -> Opened:
+    def note_worker(request: Open, limits: Limits) -> Opened:
         order.append(request.name)
         made[request.name] = new_worker()
         return made[request.name]
