@@ -23,6 +23,11 @@ from kernelwright.store.location import url_of
         (["f99[8]"], "expected a dtype"),
         (["f16[8,64"], "expected an input such as"),
         (["f16[n,64]", "N=3"], "found N=3, which is no size"),
+        (["f16[1e3]"], "expected an input such as"),
+        (["{'x': [f16[1..]]}"], "expected an input such as"),
+        (["{[1]: f16[2]}"], "expected an input such as"),
+        (["[" * 500 + "1" + "]" * 500], "expected an input such as"),
+        (["x=" + "(" * 9000], "expected an input such as"),
     ],
 )
 def test_inputs_that_cannot_be_are_misuse(texts: list[str], said: str) -> None:

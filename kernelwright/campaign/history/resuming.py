@@ -10,10 +10,10 @@ from kernelwright.campaign.event import CampaignBegan, Event, ModelRemarked
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, Pause, is_paused
 from kernelwright.campaign.spec.campaign_spec import CampaignSpec
 from kernelwright.campaign.spec.spec_reading import campaign_spec_of, search_spec_of
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, StoreError
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
-from kernelwright.store import Campaign, HistoryEntry, KernelStore
+from kernelwright.store import Campaign, HistoryEntry, KernelStore, LoggedEvent
 from kernelwright.store import owner as store_owner
 from kernelwright.store.owner import Owner
 
@@ -264,14 +264,26 @@ class StopWatch:
 
     def _look(self, stop: Callable[[], None]) -> None:
         while not self._over.wait(_LOOK_S):
-            kinds = (STOP, PAUSE, GO_ON)
-            known = bool(self._campaign_id)
-            log = self._store.events(self._campaign_id, kinds=kinds) if known else ()
+            log = self._log()
+            if log is None:
+                continue
             if any(event.kind == STOP for event in log):
                 stop()
                 return
             if is_paused(log) != self._pause.is_on:
                 self._turn(to_pause=not self._pause.is_on)
+
+    def _log(self) -> Sequence[LoggedEvent] | None:
+        """Return what was asked; None while the store cannot be asked, as its server restarts.
+
+        The run itself says what became of its store.
+        """
+        if not self._campaign_id:
+            return ()
+        try:
+            return self._store.events(self._campaign_id, kinds=(STOP, PAUSE, GO_ON))
+        except StoreError:
+            return None
 
     def _turn(self, *, to_pause: bool) -> None:
         if not to_pause:

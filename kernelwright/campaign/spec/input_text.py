@@ -137,26 +137,37 @@ def _types_in(value: object) -> list[_Type]:
 
 def _read(text: str, home: str = "") -> tuple[str | None, object]:
     if match := _TYPE.fullmatch(text.strip()):
-        extents = tuple(e.strip() for e in match["shape"].split(",") if e.strip())
-        backwards = [
-            e for e in extents if ".." in e and int(e.split("..")[0]) > int(e.split("..")[1])
-        ]
-        if backwards:
-            raise UsageError(f"expected a range from small to large, found {backwards[0]!r}.")
-        return match["name"], _Type(_dtype(match["dtype"]), extents)
+        return match["name"], _type(match)
     match = _VALUE.fullmatch(text.strip())
     try:
         assert match is not None
         value = match["value"].strip()
         constant = _CONSTANTS.get(value.lower(), value)
         if any(p.search(constant) for p in (INNER_TYPE, INNER_RECORD, INNER_MEMBER)):
-            return match["name"], read_nest(constant, lambda each: _read(each)[1], home)
+            return match["name"], read_nest(constant, _inner_type, home)
         return match["name"], ast.literal_eval(constant)
-    except (AssertionError, ValueError, SyntaxError):
+    except (AssertionError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise UsageError(
             f"expected an input such as 'bf16[2048,4096]', 'mask=bool[16,16]', 'f16[1..4096,64]' "
             f"or 'n=3', or text in quotes such as \"mode='sum'\", found {text!r}."
         ) from None
+
+
+def _inner_type(text: str) -> _Type:
+    match = _TYPE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"no type: {text}")
+    return _type(match)
+
+
+def _type(match: re.Match[str]) -> _Type:
+    extents = tuple(e.strip() for e in match["shape"].split(",") if e.strip())
+    ranges = [[int(end) for end in e.split("..")] for e in extents if ".." in e]
+    backwards = [ends for ends in ranges if ends[0] > ends[1]]
+    if backwards:
+        found = "..".join(map(str, backwards[0]))
+        raise UsageError(f"expected a range from small to large, found {found!r}.")
+    return _Type(_dtype(match["dtype"]), extents)
 
 
 def _dtype(text: str) -> Dtype:

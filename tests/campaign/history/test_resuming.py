@@ -26,7 +26,7 @@ from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.redteam.spec import RedTeamSpec
 from kernelwright.campaign.report.live_status import StatusReader
 from kernelwright.campaign.report.report_query import report_of
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, StoreError
 from kernelwright.store import Environment, KernelStore
 from tests.campaign import mortal_night
 from tests.campaign.mortal_night import night, spec_in, three_subjects
@@ -144,6 +144,29 @@ def test_a_run_hears_that_it_is_asked_to_stop(store: KernelStore, tmp_path: Path
     with watch.calling(heard.set):
         ask_to_stop(store, run.id)
         assert heard.wait(10)
+
+
+def test_a_store_that_is_away_for_a_while_does_not_end_the_watch(
+    store: KernelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_in(tmp_path).model_dump_json()
+    run = store.begin_campaign(name="nightly", spec=spec, environment=_ENVIRONMENT)
+    ask_to_stop(store, run.id)
+    ask, asked = store.events, []
+
+    def away_at_first(*arguments: str, **options: tuple[str, ...]) -> object:
+        asked.append(arguments)
+        if len(asked) == 1:
+            raise StoreError("the server restarts")
+        return ask(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "events", away_at_first)
+    heard = threading.Event()
+    watch = StopWatch(store)
+    watch.show(CampaignBegan(campaign_id=run.id, device=INFO, store="", functions=()))
+    with watch.calling(heard.set):
+        assert heard.wait(10)
+    assert len(asked) == 2
 
 
 def test_a_campaign_keeps_its_id_however_often_it_is_taken_up(tmp_path: Path) -> None:
