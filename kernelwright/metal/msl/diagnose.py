@@ -72,6 +72,10 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             "a variable in constant address space must be initialized by a constant expression",
         ),
         (
+            r"^invalid use of member '(\w+)' in explicit object member function$",
+            r"'\1' is a member whose address space the simulator does not know; write this->\1",
+        ),
+        (
             r"^no matching member function for call to 'kw_put_(\w+)'$",
             r"assigning to the components '\1' from an incompatible type",
         ),

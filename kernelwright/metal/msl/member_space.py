@@ -2,37 +2,52 @@
 
 from collections.abc import Iterator
 
+from kernelwright.metal.msl.owner import bases, lineage, owner, qualifiers
 from kernelwright.metal.msl.structure import Function, Structure
 
 _QUALIFIED = frozenset((".", "->", "::", "~"))
 
 
 def implicit_members(
-    structure: Structure, function: Function, spaces: frozenset[str]
+    structure: Structure, function: Function, spaces: frozenset[str] | None
 ) -> Iterator[int]:
     """Yield the tokens in a body that stand for a member of `*this`.
 
-    Those are the variables of the function's own class, and its functions that have one of
-    `spaces`, where no parameter and no local variable has the same name.
+    Those are the variables of the function's own class and of those it inherits from, and their
+    functions that have one of `spaces` (None: all that have an object), where no parameter and no
+    local variable has the same name.
     """
-    if function.body is None:
+    class_ = owner(structure, function)
+    if function.body is None or class_ is None:
         return
-    variables = (v for v in structure.variables if v.in_class and v.scope == function.scope)
-    names = {
-        structure.spelling(d.name_at)
-        for v in variables
-        if not any(structure.spelling(i) == "static" for i in structure.qualifiers(v))
-        for d in v.declarators
-    }
-    names |= {
-        f.name
-        for f in structure.functions
-        if f.in_class and f.scope == function.scope and structure.spelling(f.tail) in spaces
-    }
+    known = set(lineage(class_[-1], bases(structure)))
+    names = {*_variables(structure, known), *_functions(structure, known, spaces)}
     names -= {structure.spelling(d.name_at) for d in function.declared}
     names -= {
         structure.spelling(d.name_at) for v in structure.locals_of(function) for d in v.declarators
     }
     for index in range(function.body[0], function.body[1]):
-        if structure.spelling(index) in names and structure.spelling(index - 1) not in _QUALIFIED:
-            yield index
+        if structure.spelling(index) in names:
+            # The name of one that a class has inherited may stand behind that class's.
+            path = qualifiers(structure, index)
+            first = path[0] if path and structure.spelling(path[0]) in known else index
+            if structure.spelling(first - 1) not in _QUALIFIED:
+                yield first
+
+
+def _variables(structure: Structure, classes: set[str]) -> Iterator[str]:
+    for v in structure.variables:
+        if v.in_class and v.scope[-1:] and v.scope[-1] in classes:
+            words = map(structure.spelling, structure.qualifiers(v))
+            if "static" not in words:
+                yield from (structure.spelling(d.name_at) for d in v.declarators)
+
+
+def _functions(
+    structure: Structure, classes: set[str], spaces: frozenset[str] | None
+) -> Iterator[str]:
+    for f in structure.functions:
+        if f.in_class and f.scope[-1:] and f.scope[-1] in classes and f.name not in classes:
+            is_static = any(structure.spelling(i) == "static" for i in range(f.start, f.name_at))
+            if not is_static and (spaces is None or structure.spelling(f.tail) in spaces):
+                yield f.name

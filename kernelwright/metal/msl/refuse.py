@@ -13,6 +13,7 @@ from kernelwright.metal.msl.declaration import analyze
 from kernelwright.metal.msl.deduction import argument_texts
 from kernelwright.metal.msl.entry import host_name, is_kernel
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, newer_features
+from kernelwright.metal.msl.member_overload import never_chosen
 from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten
 from kernelwright.metal.msl.structure import Function, Structure, Variable
@@ -53,6 +54,7 @@ def refuse(rewritten: Rewritten, language: LanguageVersion = DEFAULT) -> tuple[D
         *_instantiations(structure),
         *_program_scope(structure),
         *_statics(structure),
+        *_never_chosen(structure),
         *_recursion(structure),
         *_main(structure),
         *_stages(structure),
@@ -192,6 +194,16 @@ def _statics(structure: Structure) -> Iterator[Diagnostic]:
         if (head := next(iter(variable.declarators), None)) is not None:
             message = "variables in function scope cannot be declared static"
             yield _at(structure, head.name_at, message)
+
+
+def _never_chosen(structure: Structure) -> Iterator[Diagnostic]:
+    """Constructors, and members of classes without a name: the simulator takes one for all."""
+    for function in never_chosen(structure):
+        message = (
+            f"'{function.name}' is overloaded by address space, and the simulator cannot choose "
+            f"among constructors or members of a class without a name; let all do the same"
+        )
+        yield _at(structure, function.name_at, message)
 
 
 def _recursion(structure: Structure) -> Iterator[Diagnostic]:

@@ -14,7 +14,7 @@ from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
 from kernelwright.metal.msl.include import Include, point_includes
 from kernelwright.metal.msl.macro import Macros, integer_macros
-from kernelwright.metal.msl.member_space import implicit_members
+from kernelwright.metal.msl.method import MEMORY_SPACES, rewrite_choices, rewrite_method
 from kernelwright.metal.msl.operand import rewrite_expressions
 from kernelwright.metal.msl.overload import thread_overloads
 from kernelwright.metal.msl.qualifier import idle_qualifiers
@@ -26,8 +26,6 @@ from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 from kernelwright.metal.msl.unset import unset_declarators
 from kernelwright.metal.msl.waiting import waiting_functions
 
-MEMBER_SPACES = frozenset({"device", "threadgroup", "constant", "thread"})
-MEMORY_SPACES = frozenset({"device", "threadgroup", "constant"})
 _VECTOR_SIZES = frozenset("234")
 """The last letter of a vector's type, and of no scalar's that a function constant may have."""
 
@@ -140,6 +138,7 @@ class _Rewriter:
         for place, names in thread_overloads(structure):
             clause = " && ".join(f"kw_in_thread<{name}>" for name in names)
             self.editor.insert(structure.code[place].end, f" requires ({clause})")
+        chosen = rewrite_choices(self.editor, structure)
         for function in structure.functions:
             if function.start in idle:
                 self.drop(structure, range(function.start, function.end + 1))
@@ -148,7 +147,7 @@ class _Rewriter:
             if is_kernel(structure, function):
                 self.kernel(structure, function, macros, waiting)
             else:
-                self.method(structure, function)
+                rewrite_method(self.editor, structure, function, chosen)
             if function.body is not None and not is_macro:
                 before = len(self.shared.variables)
                 in_lambdas = self.shared.move(structure, structure.locals_of(function))
@@ -197,25 +196,6 @@ class _Rewriter:
         self.result.callers[function.name] += 1
         call = caller(structure, function, parameters, waits=function.name in waiting)
         self.editor.insert(structure.code[function.end].end, call)
-
-    def method(self, structure: Structure, function: Function) -> None:
-        """Name the address space of `this` in the words that overload resolution needs.
-
-        They are an attribute, which clang takes at the declarator's very end only. Members that
-        the body names without `this` get it written out.
-        """
-        space = structure.spelling(function.tail)
-        if space in MEMBER_SPACES:
-            token = structure.code[function.tail]
-            self.editor.replace(token.offset, token.text, "")
-            end = structure.code[function.tail_end].offset
-            self.editor.insert(end, f"KW_MEMBER_{space} ")
-        if space in MEMORY_SPACES and function.body is not None:
-            for token in structure.code[function.body[0] : function.body[1]]:
-                if token.text == "this":
-                    self.editor.replace(token.offset, token.text, f"KW_THIS({space})")
-            for index in implicit_members(structure, function, MEMORY_SPACES):
-                self.editor.insert(structure.code[index].offset, f"KW_THIS({space})->")
 
     def binding_attributes(self, structure: Structure) -> None:
         """Hide `[[threadgroup(n)]]` from the macro of that name.

@@ -10,6 +10,7 @@ from kernelwright.metal.device.simulator.address_rules import (
     compares_arrays,
     pointer_comparisons,
 )
+from kernelwright.metal.device.simulator.member_rules import lost_spaces
 from kernelwright.metal.device.simulator.recursion_rules import recursive_calls
 from kernelwright.metal.device.simulator.space_rules import mixed_spaces
 from kernelwright.metal.device.simulator.syntax_tree import Node, read_tree
@@ -42,7 +43,7 @@ def examine(unit: Unit, command: Sequence[str], source: Path) -> tuple[Diagnosti
     if not dump:
         raise DeviceError("the compiler does not show the syntax tree of a text that it takes.")
     nodes = read_tree(dump, frozenset((*unit.sources, *unit.mirror.sources)), unit.callers)
-    found = [*language_breaches(nodes), *mixed_spaces(nodes)]
+    found = [*language_breaches(nodes), *mixed_spaces(nodes), *lost_spaces(nodes)]
     found += called_kernels(nodes, unit.kernels)
     found += recursive_calls(nodes)
     found += shared_float_atomics(nodes, unit.language)

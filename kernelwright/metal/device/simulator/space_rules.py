@@ -12,6 +12,7 @@ from kernelwright.metal.msl.diagnose import in_apples_words
 
 _OUTER_SPACE = re.compile(r"\b__(?:global_device|global_host|local)\b")
 _FUNCTION = re.compile(r" (?:Function|CXXMethod) (0x[0-9a-f]+) '([^']*)'")
+_TO_BASE = ("DerivedToBase", "UncheckedDerivedToBase")
 _CALLS = ("CallExpr", "CXXOperatorCallExpr")
 
 
@@ -37,6 +38,8 @@ def _conversion(node: Node, functions: dict[str, Node]) -> str:
             return ""
         how = "C-style cast" if node.kind == "CStyleCastExpr" else "cast"
         return f"{how} from {before} to {after} converts between mismatching address spaces"
+    while parent.cast in _TO_BASE and parent.parent is not None:
+        parent = parent.parent
     if parent.kind == "MemberExpr" or _is_object(node, parent, functions):
         # Objects convert to the default space for their methods, which Metal has one of each for.
         return ""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from kernelwright.metal.device.simulator.syntax_tree import Node
 from kernelwright.metal.msl.language import LanguageVersion
+from kernelwright.metal.msl.member_overload import OBJECT
 
 _FUNCTION_POINTER = re.compile(r"\((?:[\w:<>, ]*::)?[*&]+[^()]*\)\s*\(")
 _VARIABLES = frozenset(("VarDecl", "ParmVarDecl", "FieldDecl"))
@@ -88,7 +89,7 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
             yield node, f"no matching constructor for initialization of '{node.type}'"
         elif _assigns_to_value(node):
             yield node, "expression is not assignable"
-        elif node.kind == "ParmVarDecl" and " this '" in node.details:
+        elif node.kind == "ParmVarDecl" and _is_object(node) and OBJECT not in node.details:
             yield node, "explicit object parameters are not supported in Metal"
         elif node.kind == "NonTypeTemplateParmDecl" and _is_class_or_float(node.type, records):
             message = f"a non-type template parameter cannot have type '{node.type}' before C++20"
@@ -210,9 +211,16 @@ def _is_variadic(node: Node) -> bool:
     return re.search(r"(?:\(|, )\.\.\.\)", node.type) is not None
 
 
+def _is_object(parameter: Node) -> bool:
+    """Say whether a parameter is the object that a method is called for."""
+    return " this '" in parameter.details
+
+
 def _is_wide_subscript(node: Node) -> bool:
     """Say whether a method of a text is an `operator[]` of C++23, which Metal's tensors have."""
     if node.place is None:
         return False
-    parameters = sum(child.kind == "ParmVarDecl" for child in node.children)
+    parameters = sum(
+        child.kind == "ParmVarDecl" and not _is_object(child) for child in node.children
+    )
     return " operator[] " in node.details and parameters > 1
