@@ -213,7 +213,8 @@ def _judge(unit: Unit, means: Means) -> list[Judgement]:
             judgement = _verdict(evaluator, kernels[place], secret)
             if means.ends is not None and time.monotonic() > means.ends:
                 return found
-            found.append(judgement)
+            if judgement.status != _NO_VERDICT:
+                found.append(judgement)
             _tell(judgement, means.results)
     return found
 
@@ -239,7 +240,7 @@ def _verdict(evaluator: Evaluator, kernel: HonestKernel, secret: str) -> Judgeme
     except KernelwrightError as e:
         status, summary, accepted = _NO_VERDICT, str(e), False
         if isinstance(e, DeviceError):
-            evaluator.close()
+            evaluator.renew()
     return Judgement(
         kernel=kernel.name,
         program=kernel.program.id,
