@@ -55,7 +55,9 @@ def _take_object(editor: Editor, structure: Structure, function: Function) -> No
     comma = ", " if closer > opener + 1 and not is_void else ""
     editor.insert(structure.code[opener].end, f"{object_parameter(structure, function)}{comma}")
     if function.body is not None:
-        _replace_this(editor, structure, function.body, f"(&{OBJECT})")
+        _replace_this(
+            editor, structure, function.body, f"(&{OBJECT})", captured=f"&{OBJECT} = {OBJECT}"
+        )
         for index in implicit_members(structure, function, None):
             editor.insert(structure.code[index].offset, f"{OBJECT}.")
 
@@ -71,7 +73,7 @@ def _mark(editor: Editor, structure: Structure, function: Function) -> None:
         _drop(editor, structure, function.tail)
         editor.insert(structure.code[function.tail_end].offset, f"KW_MEMBER_{space} ")
     if space in MEMORY_SPACES and function.body is not None:
-        _replace_this(editor, structure, function.body, f"KW_THIS({space})")
+        _replace_this(editor, structure, function.body, f"KW_THIS({space})", captured="this")
         for index in implicit_members(structure, function, MEMORY_SPACES):
             editor.insert(structure.code[index].offset, f"KW_THIS({space})->")
 
@@ -82,8 +84,12 @@ def _drop(editor: Editor, structure: Structure, index: int) -> None:
 
 
 def _replace_this(
-    editor: Editor, structure: Structure, body: tuple[int, int], written: str
+    editor: Editor, structure: Structure, body: tuple[int, int], written: str, *, captured: str
 ) -> None:
-    for token in structure.code[body[0] : body[1]]:
+    """Write `this` in another way, and as `captured` where a lambda captures it."""
+    captures = {i for start, _ in structure.lambdas for i in range(start, structure.partner[start])}
+    for index in range(*body):
+        token = structure.code[index]
         if token.text == "this":
-            editor.replace(token.offset, token.text, written)
+            text = captured if index in captures else written
+            editor.replace(token.offset, token.text, text)

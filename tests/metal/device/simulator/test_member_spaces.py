@@ -149,6 +149,14 @@ def _ran(text: str, form: str = "plain") -> list[float]:
         (("struct Un { float a; float f() const { return a; }"
          "float f() const device { return a + 20; } };"),
          "device Un* d = (device Un*)x; Un t{5}; y[0] = t.f(); y[1] = d->f();", [5, 21]),
+        (("struct La { float a;"
+          "float f(float b) const thread { auto g = [this](float c) { return a + c; };"
+          "return g(b); }"
+          "float f(float b) const device { auto g = [&, this](float c) { return this->a * c; };"
+          "return g(b); } float one() const device { auto g = [this]() { return a; };"
+          "return g(); } };"),
+         ("device La* d = (device La*)x; La t{5}; y[0] = t.f(2); y[1] = d[1].f(2);"
+          "y[2] = d->one();"), [7, 4, 1]),
         (("struct St { float a; static float s(float v) { return v * 2; } enum { three = 3 };"
          "static constexpr constant float k = 4; float h() const { return 1; }"
          "float f() const thread { return s(a) + three + k; }"
