@@ -193,7 +193,7 @@ def _race(kind: ReportKind, raw: RawReport, variable: str, other: Place) -> str:
     else:
         space = "mem_device" if kind is ReportKind.DEVICE_RACE else "mem_threadgroup"
         reason = f"no barrier with mem_flags::{space} lies between"
-    # Of several readers the last is known, and may be one that a barrier orders.
+    # Of several readers two are known, and may be such as a barrier orders.
     who = f"thread {_three(raw.other_thread)}" if raw.has_other else "another thread"
     return f"thread {_three(raw.thread)} {mine} {place}, {who} {theirs} it{line}, and {reason}"
 

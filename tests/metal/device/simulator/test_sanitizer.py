@@ -491,6 +491,41 @@ def test_race_names_both_threads_and_lines() -> None:
     assert race.thread != race.other_thread
 
 
+@pytest.mark.parametrize("writer", range(0, 32, 5))
+@pytest.mark.parametrize("order_seed", range(3))
+def test_a_writer_that_read_last_is_told_of_another_reader(writer: int, order_seed: int) -> None:
+    """All 32 lanes read, and then one of them writes."""
+    text = textwrap.dedent(f"""\
+        #include <metal_stdlib>
+        using namespace metal;
+        kernel void race(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {{
+          threadgroup float t[32];
+          t[i] = i;
+          threadgroup_barrier(mem_flags::mem_threadgroup);
+          float v = t[0];
+          v += simd_sum(1.0f);
+          if (i == {writer}) t[0] = v + 1;
+          y[i] = v;
+        }}
+        """)
+    outcome = (
+        simulator.compile(text)
+        .kernel("race")
+        .launch(
+            [np.zeros(32, np.float32)],
+            grid=(32, 1, 1),
+            threadgroup=(32, 1, 1),
+            sanitize=True,
+            order_seed=order_seed,
+        )
+    )
+    (race,) = outcome.reports
+    assert race.thread == (writer, 0, 0)
+    assert race.other_thread is not None
+    assert race.other_thread != race.thread
+    assert race.other_line == 7
+
+
 @pytest.mark.parametrize(
     ("body", "lines"),
     [

@@ -81,6 +81,17 @@ Pending race_with(const Worker& worker, const Access& access, Trace now, Trace o
   return race;
 }
 
+// The last reader, or the one before it where only that one is known to conflict.
+Pending race_with_reader(const Worker& worker, const Access& access, const Grains& grains,
+                         uint64_t grain, Trace now) {
+  const Shadow& shadow = grains.shadow;
+  const Trace read = load_trace(&shadow.reads[grain]);
+  const Trace earlier = load_trace(&shadow.earlier_reads[grain]);
+  if (!concurrent(alone(read), now) && conflicts(grains, alone(earlier), now))
+    return race_with(worker, access, now, earlier, shadow.earlier_sites[grain], false);
+  return race_with(worker, access, now, read, shadow.read_sites[grain], false);
+}
+
 void report_first_use(Worker& worker, const Access& access) {
   const bool on_device = worker.launch->arena->contains(access.address);
   Report* report = found(worker, on_device ? Kind::UNINITIALISED_OUTPUT_READ
@@ -107,7 +118,10 @@ void check_read(Worker& worker, const Access& access, const Grains& grains, Mome
     if (access.kind & WRITE) continue;
     const Trace read = load_trace(&shadow.reads[i]);
     if (is_same_place(read, mine) && !read.has(Trace::ATOMIC)) continue;
-    if (conflicts(grains, read, mine)) mine = joined(read, mine);
+    if (conflicts(grains, read, mine)) {
+      keep_earlier(shadow, i, read);
+      mine = joined(read, mine);
+    }
     note_reads(shadow);
     store_trace(&shadow.reads[i], mine);
     shadow.read_sites[i] = site;
@@ -125,7 +139,7 @@ void check_write(Worker& worker, const Access& access, const Grains& grains, Mom
     if ((after_write || conflicts(grains, read, now)) && worker.pending.size == 0) {
       worker.pending = after_write
                            ? race_with(worker, access, now, write, shadow.write_sites[i], true)
-                           : race_with(worker, access, now, read, shadow.read_sites[i], false);
+                           : race_with_reader(worker, access, grains, i, now);
       memcpy(worker.pending.before, (void*)access.address, worker.pending.size);
     }
     store_trace(&shadow.writes[i], now);

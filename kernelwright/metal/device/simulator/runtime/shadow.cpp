@@ -11,13 +11,16 @@ void set(Shadow& shadow, uint64_t count, uint64_t bytes) {
   shadow.reads = shadow.writes + count;
   shadow.write_sites = (uint32_t*)(shadow.reads + count);
   shadow.read_sites = shadow.write_sites + count;
+  shadow.earlier_reads = (uint64_t*)((char*)(&shadow + 1) + count * 2 * sizeof(uint64_t) +
+                                     round_up(count * 2 * sizeof(uint32_t), sizeof(uint64_t)));
+  shadow.earlier_sites = (uint32_t*)(shadow.earlier_reads + count);
 }
 
 }  // namespace
 
 Shadow* make_shadow(uint64_t size, uint32_t grain_shift) {
   const uint64_t count = (size + (1ull << grain_shift) - 1) >> grain_shift;
-  const uint64_t cell = 2 * sizeof(uint64_t) + 2 * sizeof(uint32_t);
+  const uint64_t cell = 3 * sizeof(uint64_t) + 3 * sizeof(uint32_t);
   const uint64_t bytes = round_up(sizeof(Shadow) + count * cell, page_size());
   char* memory = reserve(bytes);
   if (memory == nullptr) return nullptr;

@@ -97,6 +97,10 @@ struct Shadow {
   uint64_t* reads;
   uint32_t* write_sites;
   uint32_t* read_sites;
+  // Of several readers the one before the last, which names another thread where the last one
+  // goes on to write.
+  uint64_t* earlier_reads;
+  uint32_t* earlier_sites;
   uint64_t bytes;     // of the whole allocation, which starts here
   uint32_t was_read;  // atomic; 0 while all of `reads` is still zero
 };
@@ -111,6 +115,11 @@ void clear_shadow(Shadow& shadow);
 inline void note_reads(Shadow& shadow) {
   if (!__atomic_load_n(&shadow.was_read, __ATOMIC_RELAXED))
     __atomic_store_n(&shadow.was_read, 1, __ATOMIC_SEQ_CST);
+}
+// Of a read that stands for the one before it.
+inline void keep_earlier(Shadow& shadow, uint64_t grain, Trace before) {
+  __atomic_store_n(&shadow.earlier_reads[grain], before.bits, __ATOMIC_RELAXED);
+  shadow.earlier_sites[grain] = shadow.read_sites[grain];
 }
 inline Trace load_trace(const uint64_t* cell) { return {__atomic_load_n(cell, __ATOMIC_RELAXED)}; }
 inline void store_trace(uint64_t* cell, Trace trace) {

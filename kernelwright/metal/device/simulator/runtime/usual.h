@@ -53,6 +53,7 @@ KW_INLINE bool is_usual_read(const Watched& watched, Trace now, uint32_t site) {
     const Trace read = load_trace(&shadow.reads[i]);
     if (is_same_place(read, now) && !read.has(Trace::ATOMIC)) continue;
     const bool is_alone = is_ordered(watched, read, now);
+    if (!is_alone) keep_earlier(shadow, i, read);
     store_trace(&shadow.reads[i], is_alone ? now : joined(read, now));
     shadow.read_sites[i] = site;
   }
