@@ -15,6 +15,7 @@ from kernelwright.metal.device.simulator.element import (
 from kernelwright.metal.device.simulator.record import Buffer
 from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.msl.signature import Entry, Parameter
+from kernelwright.plural import counted
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,10 @@ class Binding:
         if isinstance(buffers, dict | Mapping):
             given = by_name(self.entry, "buffers", buffers, self.entry.buffers)
             if missing := [p.name for p in parameters if p.name not in given]:
-                raise LaunchError(f"{self.entry.name} also needs the buffers {', '.join(missing)}.")
+                raise LaunchError(
+                    f"{self.entry.name} also needs the buffer{'s' if len(missing) > 1 else ''} "
+                    f"{', '.join(missing)}."
+                )
             return given
         if isinstance(buffers, str | bytes) or not isinstance(buffers, Sequence):
             raise LaunchError(
@@ -59,7 +63,8 @@ class Binding:
             )
         if len(buffers) != len(parameters):
             raise LaunchError(
-                f"{self.entry.name} takes {len(parameters)} buffers ({listed(parameters)}), "
+                f"{self.entry.name} takes {counted(len(parameters), 'buffer')} "
+                f"({listed(parameters)}), "
                 f"found {len(buffers)}."
             )
         return {p.name: b for p, b in zip(parameters, buffers, strict=True)}

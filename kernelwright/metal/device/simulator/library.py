@@ -357,7 +357,8 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
         math_mode: What the compiler may assume of floats, as in MLX's `compile_options`.
         language: The version of Metal's language, by default that of macOS 26.
         fast_error: `worst` moves each result of `fast::` by the error that Apple documents.
-        variant: The build to make at once; others are made when a launch asks for them.
+        variant: A build to make at once besides the plain one; others are made when a launch asks
+            for them.
 
     Raises:
         CompileError: Metal refuses the text.
@@ -380,6 +381,8 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
         fast_error=fast_error,
     )
     library = Library(unit)
+    # Beside this build the text is searched for what Apple refuses and clang takes.
+    library.image("plain")
     library.image(variant)
     return library
 

@@ -1,11 +1,14 @@
 """Kernels run on NumPy arrays, given by name, by index or in order."""
 
+from typing import get_args
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from kernelwright import metal
 from kernelwright.metal.device.simulator.library import Argument, Library, SimulatedKernel
+from kernelwright.metal.device.simulator.toolchain import Variant
 
 TEXT = """
 #include <metal_stdlib>
@@ -170,7 +173,8 @@ def test_sanitizing_and_counting_builds_compute_the_same(library: Library) -> No
     ("buffers", "message"),
     [
         ([np.ones(4, np.float32)], r"scale takes 3 buffers \(x \(0\), y \(2\), a \(1\)\), found 1"),
-        ({"x": np.ones(4, np.float32), 1: 1.0}, "scale also needs the buffers y"),
+        ({"x": np.ones(4, np.float32), 1: 1.0}, r"scale also needs the buffer y\."),
+        ({"x": np.ones(4, np.float32)}, r"scale also needs the buffers y, a\."),
         ({"z": 1}, "scale has no buffer 'z'; its buffers are: x"),
         ([np.ones(8, np.float32)[::2], np.ones(4, np.float32), 1.0], "x is not contiguous"),
     ],
@@ -206,6 +210,16 @@ def test_threadgroup_memory_without_a_size_is_one_sentence(library: Library) -> 
         library.kernel("reversed").launch(
             [np.zeros(4, np.int32)], grid=(4, 1, 1), threadgroup=(4, 1, 1)
         )
+
+
+@pytest.mark.parametrize("variant", get_args(Variant))
+def test_every_build_refuses_what_the_plain_one_does(variant: Variant) -> None:
+    text = """#include <metal_stdlib>
+    using namespace metal;
+    kernel void k(device float* y [[buffer(0)]]) { float4 v = 1; thread float* p = &v.x; *y = *p; }
+    """
+    with pytest.raises(metal.CompileError, match="address of vector element requested"):
+        metal.simulator.compile(text, variant=variant)
 
 
 def test_launches_of_one_kernel_share_no_argument() -> None:
