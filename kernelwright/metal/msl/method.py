@@ -1,6 +1,7 @@
 """Member functions whose object lies in an address space, in the C++ that clang compiles."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Sequence, Set
+from itertools import dropwhile
 
 from kernelwright.metal.msl.edit import Editor
 from kernelwright.metal.msl.member_overload import (
@@ -13,9 +14,12 @@ from kernelwright.metal.msl.member_overload import (
 )
 from kernelwright.metal.msl.member_space import implicit_members
 from kernelwright.metal.msl.structure import Function, Structure
+from kernelwright.metal.msl.token import Token
 
 _MEMBER_SPACES = frozenset({"device", "threadgroup", "constant", "thread"})
 MEMORY_SPACES = frozenset({"device", "threadgroup", "constant"})
+_NO_QUALIFIERS = frozenset({"else", "do", "noexcept", "override", "final", "mutable", "thread"})
+"""Words that may stand between a bracket and a brace."""
 
 
 def rewrite_choices(editor: Editor, structure: Structure) -> Set[int]:
@@ -42,6 +46,25 @@ def rewrite_method(
         _take_object(editor, structure, function)
     else:
         _mark(editor, structure, function)
+
+
+def hides_members(structure: Structure, tokens: Iterable[Token]) -> bool:
+    """Say whether macros define members for an address space, or stand for their qualifiers."""
+    words = [t.spelling for t in tokens if t.directive == "define" and t.is_code]
+    if any(_begins_qualifiers(words, i) for i, word in enumerate(words) if word == ")"):
+        return True
+    return any(
+        structure.spelling(index - 1) == ")" and MEMORY_SPACES & set(body.split())
+        for index, body in structure.hidden.items()
+    )
+
+
+def _begins_qualifiers(words: Sequence[str], closer: int) -> bool:
+    """Say whether a member's qualifiers follow its parameters in a macro, which may be its own."""
+    rest = dropwhile(("const", "volatile").__contains__, words[closer + 1 : closer + 5])
+    word, after = next(rest, ""), next(rest, "")
+    is_own = word.isidentifier() and word not in _NO_QUALIFIERS and after == "{"
+    return is_own or (word in MEMORY_SPACES and after in ("{", "const", "noexcept"))
 
 
 def _take_object(editor: Editor, structure: Structure, function: Function) -> None:

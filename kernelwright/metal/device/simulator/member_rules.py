@@ -18,6 +18,10 @@ UNCLEAR = (
 )
 _CHOSEN = "what `?:` chooses", "name it first, by a reference or a pointer"
 _ASSIGNED = "what an assignment returns", "name the object instead"
+_CONVERTED = (
+    "an object for which C++ takes the one for thread",
+    "call it by the class that declares it, as in a.B::f()",
+)
 _INHERITED = "a member of this object that another file declares", "write this-> before it"
 _SHARED = (
     "an object that is in any of several, in a member that is one for all of them",
@@ -35,7 +39,10 @@ _THREAD_MARKS = 4
 def lost_spaces(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
     """Yield each call that would choose an overload by a space that is not the object's."""
     functions = {n.address: n for n in nodes if n.kind in _FUNCTIONS}
-    members = {_key(n) for n in functions.values() if _has_object_parameter(n)}
+    members: dict[tuple[str, str], set[str]] = {}
+    for n in functions.values():
+        if parameter := _object_parameter(n):
+            members.setdefault(_key(n), set()).update(_SPACE.findall(parameter.type))
     free = _overloaded(functions)
     if not members and not free:
         return
@@ -44,7 +51,7 @@ def lost_spaces(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
             continue
         name = _key(called)[1]
         if _key(called) in members and not _has_object_parameter(called):
-            if message := _lost_object(_object(node), called, name):
+            if message := _lost_object(_object(node), called, members[_key(called)]):
                 yield node, message
         elif called.kind == "FunctionDecl" and name in free:
             for argument in node.children[1:]:
@@ -52,13 +59,20 @@ def lost_spaces(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
                     yield node, UNCLEAR.format(name=name, what=reason[0], remedy=reason[1])
 
 
-def _lost_object(object_: Node | None, called: Node, name: str) -> str:
-    """Say what is wrong with an object for which the overload for `thread` is called."""
+def _lost_object(object_: Node | None, called: Node, spaces: Set[str]) -> str:
+    """Say what is wrong with an object for which the overload for `thread` is called.
+
+    There are others for `spaces`.
+    """
+    name = _key(called)[1]
     if object_ is None:
         return ""
     if reason := _reason(object_):
         return UNCLEAR.format(name=name, what=reason[0], remedy=reason[1])
-    if _marks(called) == _THREAD_MARKS and (space := _space(object_)):
+    space = _space(object_)
+    if space in spaces:
+        return UNCLEAR.format(name=name, what=_CONVERTED[0], remedy=_CONVERTED[1])
+    if _marks(called) == _THREAD_MARKS and space:
         where = in_apples_words(space)
         return f"no matching member function for call to '{name}': the object is in {where} memory"
     return ""
@@ -166,8 +180,13 @@ def _key(function: Node) -> tuple[str, str]:
     return (class_.address if class_ is not None and is_member else "", family)
 
 
+def _object_parameter(function: Node) -> Node | None:
+    parameters = (c for c in function.children if c.kind == "ParmVarDecl" and OBJECT in c.details)
+    return next(parameters, None)
+
+
 def _has_object_parameter(function: Node) -> bool:
-    return any(c.kind == "ParmVarDecl" and OBJECT in c.details for c in function.children)
+    return _object_parameter(function) is not None
 
 
 def _overloaded(functions: Mapping[str, Node]) -> Set[str]:

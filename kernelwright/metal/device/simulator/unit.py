@@ -20,6 +20,7 @@ from kernelwright.metal.msl.diagnose import Place, diagnose
 from kernelwright.metal.msl.edit import Editor
 from kernelwright.metal.msl.include import point_includes
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_number
+from kernelwright.metal.msl.method import hides_members
 from kernelwright.metal.msl.refuse import refuse
 from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
 from kernelwright.metal.msl.signature import Parameter
@@ -38,6 +39,8 @@ _BYTE_ORDER_MARK = "\ufeff"
 _ROW_MACROS = {True: "KW_EXPORT_ROW", False: "KW_NO_ROW"}
 _PADDING_MACROS = {True: "KW_EXPORT_PADDING", False: "KW_NO_ROW"}
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
+_CHOICES = frozenset(("define", "if", "ifdef", "ifndef"))
+"""Directives by which a text follows its grammar only once it has been preprocessed."""
 _WAITS = re.compile(
     r"\b(?:simd_\w+|simdgroup_\w+|quad_\w+|threadgroup_barrier|threadgroup|matmul2d\w*|"
     r"\w*cooperative_tensor)\b"
@@ -273,9 +276,14 @@ def _reason_to_expand(
 ) -> Literal["kernels", "parameters", "doubt"] | None:
     """Say what macros hide from the front end, if they hide anything."""
     texts = (unit.rewritten, *(f.rewritten for f in unit.mirror.files))
-    if any(text.has_kernels_in_macros or _hides_keywords(text) for text in texts):
+    if any(
+        text.has_kernels_in_macros
+        or _hides_keywords(text)
+        or hides_members(text.structure, text.tokens)
+        for text in texts
+    ):
         return "kernels"
-    if not any(t.directive == "define" for text in texts for t in text.tokens):
+    if not any(t.directive in _CHOICES for text in texts for t in text.tokens):
         return None
     if any(d.message.startswith("invalid type") for d in found):
         return "parameters"

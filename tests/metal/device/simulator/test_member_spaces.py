@@ -195,6 +195,42 @@ def _ran(text: str, form: str = "plain") -> list[float]:
          "float M::self() const device { return of(*this) + load(s); }",
          ("device M* d = (device M*)x; M t = {l, {1, 2}}; y[0] = d->a(); y[1] = t.a();"
          "y[2] = d->b(); y[3] = d->self();"), [26, 14, 26, 10]),
+        (("#define DEF(N, V) struct N { float a; float f() const device { return a + V; } \\\n"
+          "  float f() const thread { return a; } };\nDEF(A, 5)\nDEF(B, 6)\n"
+          "#define CD const device\n#define IN(space, v) float g() const space { return a + v; }\n"
+          "struct C { float a; float f() CD { return a + 7; } float f() const thread { return a; }"
+          "IN(device, 8) IN(thread, 9) };\n"),
+         ("device A* d = (device A*)x; A t{3}; device B* e = (device B*)x; C q{4};"
+          "device C* h = (device C*)x; y[0] = d->f(); y[1] = t.f(); y[2] = e->f(); y[3] = q.f();"
+          "y[4] = h->f(); y[5] = q.g(); y[6] = h->g();"), [6, 3, 7, 4, 8, 13, 9]),
+        (("#if 1\nstruct A { float a; float f() const device { return a + 5; }\n#else\n"
+          "struct A { float a;\n#endif\nfloat f() const thread { return a; } };\n"),
+         "device A* d = (device A*)x; A t{3}; y[0] = d->f(); y[1] = t.f();", [6, 3]),
+        (("struct A { float a; friend float ex(const device A& o) { return o.a + 9; }"
+          "friend float ex(const thread A& o) { return o.a; }"
+          "float f() const device { return ex(*this); }"
+          "float f() const thread { return ex(*this); } };"),
+         "device A* d = (device A*)x; A t{3}; y[0] = d->f(); y[1] = t.f();", [10, 3]),
+        (("struct A { union { float a; uint b; }; struct { float c; float d; };"
+          "float f() const device { return a + c; } float f() const thread { return a - c; } };"),
+         "device A* d = (device A*)x; A t = *d; y[0] = d->f(); y[1] = t.f();", [3, -1]),
+        (("struct A { float a; float b; float f(float x) const device { float b = x;"
+          "{ float a = 2; b += a; } auto g = [](float a) { return a * 2; }; return a + b + g(4); }"
+          "float f(float x) const thread { return a; } };"),
+         "device A* d = (device A*)x; A t{3, 4}; y[0] = d->f(1); y[1] = t.f(1);", [12, 3]),
+        (("struct A { atomic_uint n; uint add(uint k) device {"
+          "return atomic_fetch_add_explicit(&n, k, memory_order_relaxed) + 1; }"
+          "uint add(uint k) threadgroup {"
+          "return atomic_fetch_add_explicit(&n, k, memory_order_relaxed); } };"),
+         ("device A* d = (device A*)(x + 3); threadgroup A t;"
+          "atomic_store_explicit(&t.n, 4u, memory_order_relaxed);"
+          "atomic_store_explicit(&d->n, 4u, memory_order_relaxed);"
+          "y[0] = d->add(2); y[1] = t.add(2); y[2] = d->add(0);"), [5, 4, 7]),
+        (("struct A { float4 v; float f() const device { return v.x + v.y; }"
+          "float f() const thread { return v.z; }"
+          "void s() device { v.xy = float2(7, 8); v.z += 1; } void s() thread { v.xy = 1; } };"),
+         ("device A* d = (device A*)x; A t = *d; d->s(); t.s(); y[0] = d->f(); y[1] = t.f();"
+          "y[2] = d->v.z; y[3] = t.v.x;"), [15, 3, 4, 1]),
     ],
 )  # fmt: skip
 def test_each_object_gets_the_overload_of_its_space(
@@ -213,6 +249,9 @@ def test_each_object_gets_the_overload_of_its_space(
          "float f() const device { return 2; } };"),
          "threadgroup A a; a.a = 1; y[0] = a.f();",
          "no matching member function for call to 'f': the object is in threadgroup memory"),
+        (("struct A { float a; float f() const thread { return 1; }"
+          "float f() const device { return 2; } }; struct B : A { using A::f; };"),
+         "y[0] = ((device B*)x)->f();", "'f' is overloaded .* as in a.B::f()"),
         ("struct A { float a; A() thread : a(1) {} A() constant : a(2) {} };", "",
          "'A' is overloaded by address space, and the simulator cannot choose among constructors"),
         (("typedef struct { float a; float f() const thread { return 1; }"
