@@ -3,8 +3,9 @@
     python -m benchmarks.evaluator cost [--smallest 100000] [--largest 100000000] [--tasks softmax]
 
 The first candidate pays for what a task's candidates share: inputs, and what the oracle says of
-them. The next one is another program for the same task. Processor seconds of this process and its
-workers, which other work on the machine changes little, stand at the end (on Linux).
+them. The next one is another program for the same task. Beside the seconds of each stage stand
+those of processors, of this process and its workers (on Linux): other work on the machine changes
+them little, and seconds times cores less them is what stood still.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.inputs import suite
 from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.passes import canonicalize
 from kernelwright.ir.trace.capture import capture
@@ -33,6 +36,7 @@ from kernelwright.metal.lower import lower, schedules
 _COLUMNS = 1024
 _SIZES = (10**5, 10**6, 10**7, 10**8)
 _INPUTS, _REFERENCES = "drawing inputs", "references"
+_ELSEWHERE, _WHOLE = "elsewhere", "whole"
 
 
 def softmax(x: mx.array) -> mx.array:
@@ -78,36 +82,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 _print(name, elements)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What one verdict took, by stage and whole."""
+
+    evaluation: Evaluation
+    seconds: Mapping[str, float]
+    processor_s: Mapping[str, float]
+
+
 def _print(name: str, elements: int) -> None:
     task, programs = _task(name, elements)
     config = EvaluatorConfig(secret="cost", through=Stage.CONFIRMATION)
-    found: list[tuple[Evaluation, dict[str, float], float]] = []
-    processor_s: list[float] = []
     with Evaluator("simulator", config) as evaluator:
         assert evaluator.info
-        for program in programs:
-            with _shared_costs() as costs:
-                began, used = time.perf_counter(), _processor_seconds()
-                evaluation = evaluator.evaluate(task, program)
-                found.append((evaluation, dict(costs), time.perf_counter() - began))
-                processor_s.append(_processor_seconds() - used)
+        found = [_measured(evaluator, task, program) for program in programs]
     shape = " ".join(map(str, task.graph.input_types))
-    print(f"\n{name} {shape}: {', '.join(e.status.value for e, _, _ in found)}")
-    rows: dict[str, list[float]] = defaultdict(list)
-    for evaluation, costs, whole_s in found:
-        by_stage = {s.stage.value: s.duration_s for s in evaluation.stages}
-        for part in (_INPUTS, _REFERENCES, *(s.value for s in Stage), "elsewhere"):
-            if part == "elsewhere":
-                rows[part].append(whole_s - sum(by_stage.values()))
-            else:
-                rows[part].append({**costs, **by_stage}.get(part, 0.0))
-        rows["whole"].append(whole_s)
-    print(f"  {'seconds':<18}" + "".join(f"{h:>10}" for h in ("first", "next")[: len(found)]))
-    for part, seconds in rows.items():
-        print(f"  {part:<18}" + "".join(f"{s:10.2f}" for s in seconds))
-    print(f"  {'on processors':<18}" + "".join(f"{s:10.2f}" for s in processor_s))
+    statuses = ", ".join(cost.evaluation.status.value for cost in found)
+    print(f"\n{name} {shape}: {statuses}; {os.cpu_count()} cores")
+    heads = ("first", "processors", "next", "processors")[: 2 * len(found)]
+    print(f"  {'seconds':<18}" + "".join(f"{head:>12}" for head in heads))
+    for part in (_INPUTS, _REFERENCES, *(s.value for s in Stage), _ELSEWHERE, _WHOLE):
+        numbers = (n for cost in found for n in (cost.seconds[part], cost.processor_s.get(part)))
+        print(f"  {part:<18}" + "".join(f"{'' if n is None else f'{n:.2f}':>12}" for n in numbers))
     # The inputs and references are drawn within stages or between them, on several threads.
     print("  (inputs and references are thread seconds, within the stages that ask for them)")
+
+
+def _measured(evaluator: Evaluator, task: Task, program: Program) -> Cost:
+    with _parts_measured() as (seconds, processor_s):
+        began, used = time.perf_counter(), _processor_seconds()
+        evaluation = evaluator.evaluate(task, program)
+        whole_s, whole_processor_s = time.perf_counter() - began, _processor_seconds() - used
+    for result in evaluation.stages:
+        seconds[result.stage.value] = result.duration_s
+    seconds[_ELSEWHERE] = whole_s - sum(result.duration_s for result in evaluation.stages)
+    processor_s[_ELSEWHERE] = whole_processor_s - sum(processor_s.values())
+    seconds[_WHOLE], processor_s[_WHOLE] = whole_s, whole_processor_s
+    return Cost(evaluation, seconds, processor_s)
 
 
 def _processor_seconds() -> float:
@@ -150,10 +162,14 @@ def _task(name: str, elements: int) -> tuple[Task, list[Program]]:
 
 
 @contextmanager
-def _shared_costs() -> Iterator[dict[str, float]]:
-    """Add up what drawing inputs and asking the oracle takes, over all threads."""
-    costs: dict[str, float] = defaultdict(float)
-    inputs, prepare = Case.inputs, suite.prepare
+def _parts_measured() -> Iterator[tuple[dict[str, float], dict[str, float]]]:
+    """Add up what drawing inputs and asking the oracle takes, over all threads.
+
+    Yields these seconds, and those of processors by stage.
+    """
+    seconds: dict[str, float] = defaultdict(float)
+    processor_s: dict[str, float] = {}
+    inputs, prepare, stage = Case.inputs, suite.prepare, Verdict.stage
 
     def timed(part: str, function: Callable[..., object]) -> Callable[..., object]:
         @wraps(function)
@@ -162,13 +178,21 @@ def _shared_costs() -> Iterator[dict[str, float]]:
             try:
                 return function(*arguments, **options)
             finally:
-                costs[part] += time.perf_counter() - began
+                seconds[part] += time.perf_counter() - began
 
         return call
 
+    @contextmanager
+    def measured(verdict: Verdict, name: Stage) -> Iterator[list[str]]:
+        used = _processor_seconds()
+        with stage(verdict, name) as words:
+            yield words
+        processor_s[name.value] = _processor_seconds() - used
+
     Case.inputs = timed(_INPUTS, inputs)  # type: ignore[method-assign, assignment]
     suite.prepare = timed(_REFERENCES, prepare)  # type: ignore[assignment]
+    Verdict.stage = measured  # type: ignore[method-assign, assignment]
     try:
-        yield costs
+        yield seconds, processor_s
     finally:
-        Case.inputs, suite.prepare = inputs, prepare  # type: ignore[method-assign]
+        Case.inputs, suite.prepare, Verdict.stage = inputs, prepare, stage  # type: ignore[method-assign]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import mlx.core as mx
 
 from kernelwright.errors import InputError
+from kernelwright.evaluator.oracle.parallel import share_memory
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
@@ -30,6 +31,7 @@ def processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 def _settle(place: "Synchronized[int]", jobs: int) -> None:
     mx.set_default_device(mx.cpu)
+    share_memory(jobs)
     with place.get_lock():
         number, place.value = place.value, place.value + 1
     if jobs > 1 and hasattr(os, "sched_setaffinity"):
