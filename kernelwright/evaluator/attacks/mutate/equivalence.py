@@ -17,11 +17,11 @@ from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.evaluator.static.normal_form import normalise
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.simulator.compiler import whole_object
-from kernelwright.metal.device.simulator.unit import Section, prepare
+from kernelwright.metal.device.simulator.unit import Section, Unit, prepare
 from kernelwright.metal.diagnostic import CompileError
 from kernelwright.metal.kernel import BoundProgram, Launch, MathMode, Program
 from kernelwright.metal.msl.token import tokenize
-from kernelwright.metal.render import render
+from kernelwright.metal.render import Rendered, render
 
 _OF_THE_GRID = frozenset(("thread_position_in_grid", "threads_per_grid"))
 _OF_THE_THREADGROUP = ("thread", "simd", "quad", "dispatch")
@@ -51,7 +51,7 @@ def machine_code(
     try:
         opened = with_open_sizes(program) if program.is_generic else program
         told = with_facts(opened, beside or program)
-        return _digests_of_either(task, (with_index_bounds(told, _index_limits(task, told)), told))
+        return _digests_of_either(task, (with_index_bounds(told, index_limits(task, told)), told))
     except InputError:
         return None
     except CompileError:
@@ -68,7 +68,7 @@ def _digests_of_either(task: Task, programs: Sequence[Program]) -> tuple[str, ..
     return _digests(task, programs[-1])
 
 
-def _index_limits(task: Task, program: Program) -> dict[str, int]:
+def index_limits(task: Task, program: Program) -> dict[str, int]:
     """Return below what the elements of inputs lie that are indices and not bounded by the task.
 
     Where sizes are symbolic, so may that of the axis which is indexed be.
@@ -93,11 +93,7 @@ def _digest(launch: Launch, bound: BoundProgram) -> str:
     roles = [(buffer.array, buffer.role, buffer.parameter.space) for buffer in rendered.buffers]
     threadgroup = launch.threadgroup if _sees_threadgroup(launch) else None
     described = repr((launch.grid, threadgroup, options, roles))
-    texts = tuple(
-        text.replace(rendered.name, _NAME)
-        for text in (rendered.header, rendered.signature, rendered.source)
-    )
-    code = _compiled(texts, kernel.math_mode)
+    code = _compiled(texts_of(rendered), kernel.math_mode)
     return hashlib.sha256(described.encode() + code).hexdigest()
 
 
@@ -110,9 +106,23 @@ def _sees_threadgroup(launch: Launch) -> bool:
     return any(word in text for text in seen for word in _OF_THE_THREADGROUP)
 
 
-@lru_cache(maxsize=64)
-def _compiled(texts: tuple[str, ...], math_mode: MathMode) -> bytes:
-    """Compile a kernel's header, signature and source; a base's stays for its next mutant."""
+def texts_of(rendered: Rendered) -> tuple[str, str, str]:
+    """Return a kernel's header, signature and source under a name that is the same for all."""
+    header, signature, source = (
+        text.replace(rendered.name, _NAME)
+        for text in (rendered.header, rendered.signature, rendered.source)
+    )
+    return header, signature, source
+
+
+def unit_of(texts: tuple[str, str, str], math_mode: MathMode) -> Unit:
+    """Return what the compiler takes of a kernel's header, signature and source."""
     files = ("header", "signature", "source")
     sections = [Section(file, text) for file, text in zip(files, texts, strict=True)]
-    return whole_object(prepare(sections, prelude="mlx", math_mode=math_mode))
+    return prepare(sections, prelude="mlx", math_mode=math_mode)
+
+
+@lru_cache(maxsize=64)
+def _compiled(texts: tuple[str, str, str], math_mode: MathMode) -> bytes:
+    """Compile a kernel; a base's code stays for its next mutant."""
+    return whole_object(unit_of(texts, math_mode))

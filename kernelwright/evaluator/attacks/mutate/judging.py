@@ -9,6 +9,7 @@ from kernelwright.evaluator.attacks.mutate.base import BaseProgram
 from kernelwright.evaluator.attacks.mutate.catalog import GROUPS
 from kernelwright.evaluator.attacks.mutate.equivalence import machine_code
 from kernelwright.evaluator.attacks.mutate.record import Fate, Mutant, Outcome
+from kernelwright.evaluator.attacks.mutate.symbolic.programs import leave_the_same
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.metal.diagnostic import CompileError
@@ -45,6 +46,8 @@ class Examiner:
         if fate is None:
             found = self._judged(base, mutant.program)
             fate = _fate(found)
+        if fate == "survived" and leave_the_same(base.task, base.program, mutant.program):
+            fate = "equivalent"
         refused = found is not None and fate == "killed"
         return Outcome(
             id=mutant.id,

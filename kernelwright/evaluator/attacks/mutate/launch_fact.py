@@ -114,11 +114,17 @@ def _positions(sizes: Sequence[int]) -> list[str]:
     return [f"{_GROUP}.{axis} * {size}u + {_THREAD}.{axis}" for axis, size in pairs]
 
 
-def _facts(kernel: Kernel, program: Program, sizes: Sequence[int]) -> Iterator[str]:
+def most_threads(kernel: Kernel, program: Program) -> tuple[int, int, int]:
+    """Return how many threads a launch may have along each axis."""
     largest = _largest_sizes(program)
+    x, y, z = (min(_most(threads, largest), MOST_ELEMENTS - 1) for threads in kernel.grid)
+    return x, y, z
+
+
+def _facts(kernel: Kernel, program: Program, sizes: Sequence[int]) -> Iterator[str]:
     positions = _positions(sizes)
-    for axis, threads, size, here in zip(_AXES, kernel.grid, sizes, positions, strict=True):
-        most = min(_most(threads, largest), MOST_ELEMENTS - 1)
+    along = zip(_AXES, most_threads(kernel, program), sizes, positions, strict=True)
+    for axis, most, size, here in along:
         yield f"{_THREAD}.{axis} < {min(size, most)}u"
         yield f"{_GROUP}.{axis} < {-(-most // size)}u"
         yield f"{here} < {most}u"

@@ -242,9 +242,23 @@ def whole_object(unit: Unit) -> bytes:
         CompileError: clang refuses the text.
         DeviceError: the compiler failed.
     """
+    return _whole(unit, "-c")
+
+
+def whole_listing(unit: Unit) -> str:
+    """Return the listing of what `whole_object` compiles.
+
+    Raises:
+        CompileError: clang refuses the text.
+        DeviceError: the compiler failed.
+    """
+    return _whole(unit, "-S", "-emit-llvm").decode()
+
+
+def _whole(unit: Unit, *wanted: str) -> bytes:
     header = precompiled_header(prelude_text(unit.prelude), "plain", unit.math_mode)
     with workspace() as folder:
-        source, listing, built = (folder / f"kernel.{end}" for end in ("cpp", "ll", "o"))
+        source, listing, built = (folder / f"kernel.{end}" for end in ("cpp", "ll", "built"))
         source.write_text(unit.text({}, rows=False))
         command = ["clang", "-x", "c++", *flags("plain", unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
@@ -256,8 +270,8 @@ def whole_object(unit: Unit) -> bytes:
             _converter(unit, command, source).convert(source)
             status, said = run(first)
         if status == 0:
-            last = ["clang", "-x", "ir", *target_flags(), *JOINED_FLAGS]
-            status, said = run([*last, "-c", str(listing), "-o", str(built)])
+            last = ["clang", "-x", "ir", *target_flags(), *JOINED_FLAGS, *wanted]
+            status, said = run([*last, str(listing), "-o", str(built)])
         if status != 0:
             raise _failure(status, said, unit.diagnostics(said))
         return built.read_bytes()

@@ -1,0 +1,173 @@
+"""Proofs by running threads on unknown data: what is the same, and what must not seem so."""
+
+import numpy as np
+import pytest
+
+from kernelwright.evaluator.attacks.corpus import bases, task_of
+from kernelwright.evaluator.attacks.mutate.base import BaseProgram, programs_of, sources
+from kernelwright.evaluator.attacks.mutate.symbolic.programs import leave_the_same
+from kernelwright.evaluator.attacks.mutate.symbolic.term import (
+    Term,
+    added,
+    compared,
+    converted,
+    forget,
+    integer,
+    scaled,
+    unknown,
+)
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.kernel import Program
+
+_BARRIER = "threadgroup_barrier(mem_flags::mem_threadgroup);"
+_GUARD = "if (thread_index_in_simdgroup == 0) "
+_SUM = "partial[0] + partial[1] + partial[2] + partial[3]"
+_REDUCED = "sum = simd_sum(sum);"
+
+
+def _edited(program: Program, old: str, new: str) -> Program:
+    kernel = program.kernels[0]
+    assert old in kernel.source
+    changed = kernel.model_copy(update={"source": kernel.source.replace(old, new)})
+    return program.model_copy(update={"kernels": (changed,)})
+
+
+def _holds(old: str, new: str) -> bool:
+    """Say whether an edit of a mean over four simdgroups is proven to be the same."""
+    program = bases()["mean"].program
+    return leave_the_same(task_of("mean"), program, _edited(program, old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (_GUARD, ""),
+        (_GUARD, "if (thread_index_in_simdgroup == 7) "),
+        (_GUARD, "if (thread_index_in_simdgroup != 0) "),
+        ("if (t == 0)", "if (t < 4)"),
+        ("if (t == 0)", "if (t == 127)"),
+        ("partial[4]", "partial[5]"),
+        (_SUM, "partial[1] + partial[0] + partial[2] + partial[3]"),
+        ("uint t =", "short t ="),
+        ("/ 1025;", f"/ 1025; {_BARRIER}"),
+        ("uint t =", f"{_BARRIER} uint t ="),
+        (_REDUCED, f"{_BARRIER} {_REDUCED}"),
+        ("mem_flags::mem_threadgroup", "mem_flags::mem_threadgroup | mem_flags::mem_device"),
+        (_REDUCED, f"if (simd_any(metal::isnan(sum))) {{ {_REDUCED} }} else {{ {_REDUCED} }}"),
+        ("float sum = 0;", "float sum = 0; if (x[0] > 2.0f) sum = 0;"),
+    ],
+)
+def test_the_same_on_every_input_is_proven(old: str, new: str) -> None:
+    assert _holds(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (_BARRIER, ""),
+        (_BARRIER, "threadgroup_barrier(mem_flags::mem_none);"),
+        (_BARRIER, "threadgroup_barrier(mem_flags::mem_device);"),
+        (_BARRIER, f"if (x[0] > 2.0f) {_BARRIER}"),
+        (f"{_GUARD}partial[simdgroup_index_in_threadgroup] = sum;\n{_BARRIER}", _BARRIER),
+        (_GUARD, "if (t == 0) "),
+        (_GUARD, "if (thread_index_in_simdgroup == 32) "),
+        (_GUARD, "if (x[0] > 2.0f) "),
+        ("[simdgroup_index_in_threadgroup]", "[0]"),
+        ("[simdgroup_index_in_threadgroup]", "[simdgroup_index_in_threadgroup % 2]"),
+        ("[simdgroup_index_in_threadgroup]", "[uint(x[0]) & 3]"),
+        (_SUM, "partial[0] + partial[2] + partial[1] + partial[3]"),
+        (_SUM, "partial[0] + partial[1] + partial[2]"),
+        ("i < 1025", "i < 1024"),
+        ("i = t", "i = t + 1"),
+        ("y[row]", "y[0]"),
+        (_REDUCED, f"{_GUARD}{_REDUCED}"),
+        (_REDUCED, "sum = simd_max(sum);"),
+        (_REDUCED, ""),
+        ("if (t == 0)", "if (t == 128)"),
+        ("float sum = 0;", "float sum = 0; if (x[0] > 2.0f) sum = 1;"),
+        ("uint t =", "if (thread_position_in_threadgroup.x == 5) return; uint t ="),
+    ],
+)
+def test_what_may_differ_is_not_proven(old: str, new: str) -> None:
+    assert not _holds(old, new)
+
+
+def _rows(schedule: str) -> BaseProgram:
+    """Return an entropy of rows, of which a simdgroup each takes one."""
+    source = next(s for s in sources("small") if (s.name, s.dtype) == ("entropy", Dtype.FLOAT32))
+    found = programs_of(source, np.random.default_rng(1), 64)
+    return next(base for base in found if schedule in base.schedule)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({"threadgroup": (32, 2, 1)}, True),
+        ({"threadgroup": (16, 8, 1)}, False),
+        ({"grid": ("(32) + (32)", "rows", 1)}, True),
+        ({"grid": (32, "(rows) + (4)", 1)}, False),
+        ({"grid": (32, "max((rows) - (4), 1)", 1)}, False),
+        ({"math_mode": "fast"}, False),
+    ],
+)
+def test_another_launch_is_the_same_where_simdgroups_do_the_same(
+    changes: dict[str, object], is_same: bool
+) -> None:
+    base = _rows("rowwise(lanes=32, rows=4")
+    kernel = base.program.kernels[0].model_copy(update=changes)
+    mutant = base.program.model_copy(update={"kernels": (kernel,)})
+    assert leave_the_same(base.task, base.program, mutant) is is_same
+
+
+@pytest.mark.parametrize("asked", ["threads_per_grid.y", "threads_per_threadgroup.y"])
+def test_what_hangs_on_open_sizes_is_not_taken_for_those_of_the_task(asked: str) -> None:
+    base = _rows("rowwise(lanes=32, rows=4")
+    mutant = _edited(base.program, "out[row] =", f"if ({asked} != 3) out[row] =")
+    assert not leave_the_same(base.task, base.program, mutant)
+
+
+def _unknown(high: int) -> Term:
+    found = unknown("test", low=0, high=high)
+    assert isinstance(found, Term)
+    return found
+
+
+def test_integers_are_sums_where_no_bit_is_lost() -> None:
+    x = _unknown(99)
+    row = scaled(x, 96, 32)
+    assert integer("lshr", scaled(x, 8, 32), 3, 32) is x
+    assert integer("and", added(row, 5, 32), 31, 32) == 5
+    assert integer("udiv", added(row, 95, 32), 96, 32) is x
+    assert integer("urem", added(row, 95, 32), 96, 32) == 95
+    assert converted("zext", row, 32, 64) is row
+    assert integer("or", row, 7, 32) is added(row, 7, 32)
+    forget()
+
+
+def test_integers_that_may_wrap_are_not_taken_for_small_ones() -> None:
+    x = _unknown((1 << 32) - 1)
+    wrapped = scaled(x, 2, 32)
+    assert converted("zext", wrapped, 32, 64) is not wrapped
+    assert integer("lshr", wrapped, 1, 32) is not x
+    assert isinstance(compared("ult", wrapped, added(wrapped, 1, 32), 32), Term)
+    assert isinstance(compared("slt", x, added(x, 1, 32), 32), Term)
+    forget()
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [("ult", 1), ("ule", 1), ("ugt", 0), ("eq", 0), ("ne", 1), ("slt", 1)],
+)
+def test_comparisons_are_decided_by_bounds(predicate: str, expected: int) -> None:
+    x = _unknown(99)
+    assert compared(predicate, x, 100, 32) == expected
+    assert compared(predicate, x, added(x, 3, 32), 32) == expected
+    forget()
+
+
+def test_negative_numbers_compare_by_their_sign() -> None:
+    assert compared("slt", (1 << 32) - 1, 0, 32) == 1
+    assert compared("ult", (1 << 32) - 1, 0, 32) == 0
+    assert compared("slt", _unknown(9), (1 << 32) - 1, 32) == 0
+    assert isinstance(compared("ult", _unknown(9), 5, 32), Term)
+    forget()
