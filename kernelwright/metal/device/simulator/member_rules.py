@@ -88,7 +88,7 @@ def _reason(node: Node) -> tuple[str, str] | None:
     if node.kind == "CXXOperatorCallExpr" and "'='" in node.details and len(node.children) == 3:
         return _ASSIGNED if _space(node.children[1]) else None
     if node.kind == "ConditionalOperator" and len(node.children) == 3:
-        spaces = [_space(side) for side in node.children[1:]]
+        spaces = [_copied_space(side) for side in node.children[1:]]
         return _CHOSEN if spaces[0] and spaces[0] == spaces[1] else None
     if node.kind != "CXXThisExpr":
         return None
@@ -140,16 +140,24 @@ def _root(node: Node) -> Node:
 
 
 def _space(node: Node) -> str:
-    """Return the space of an object before it was converted or copied; empty for `thread`."""
-    while True:
-        if found := _SPACE.search(node.type):
-            return found[0]
-        if node.kind == "CXXOperatorCallExpr" and "','" in node.details:
-            node = node.children[-1]
-        elif len(node.children) == 1 and node.cast != "LValueToRValue":
-            node = node.children[0]
-        else:
+    """Return the space of an object before it was converted; empty for `thread`."""
+    while not (found := _SPACE.search(node.type)):
+        if node.kind not in ("ImplicitCastExpr", "ParenExpr") or node.cast == "LValueToRValue":
             return ""
+        node = node.children[0]
+    return found[0]
+
+
+def _copied_space(node: Node) -> str:
+    """Return the space of what `?:` chooses, which was copied or went through a comma."""
+    while not (found := _space(node)):
+        is_comma = node.kind == "CXXOperatorCallExpr" and "','" in node.details
+        is_around = node.kind in ("ImplicitCastExpr", "ParenExpr", "MaterializeTemporaryExpr")
+        is_copy = node.kind == "CXXConstructExpr" and len(node.children) == 1
+        if not (is_comma or is_around or is_copy):
+            return ""
+        node = node.children[-1]
+    return found
 
 
 def _called(call: Node, functions: Mapping[str, Node]) -> Node | None:

@@ -157,6 +157,13 @@ def _ran(text: str, form: str = "plain") -> list[float]:
           "return g(); } };"),
          ("device La* d = (device La*)x; La t{5}; y[0] = t.f(2); y[1] = d[1].f(2);"
           "y[2] = d->one();"), [7, 4, 1]),
+        (("struct Co { float re, im; Co conj() const thread { return Co{re, -im}; }"
+          "Co conj() const device { return Co{re, -im}; }"
+          "float norm() const thread { return re * re + im * im; }"
+          "float norm() const device { return re * re + im * im + 1; } };"),
+         ("device Co* d = (device Co*)x; y[0] = d->conj().norm(); y[1] = d->norm();"
+          "y[2] = Co(d[0]).norm(); y[3] = (c.x > 2 ? d->conj() : d[1].conj()).norm();"),
+         [5, 6, 5, 5]),
         (("struct St { float a; static float s(float v) { return v * 2; } enum { three = 3 };"
          "static constexpr constant float k = 4; float h() const { return 1; }"
          "float f() const thread { return s(a) + three + k; }"
