@@ -197,11 +197,19 @@ def _has_object_parameter(function: Node) -> bool:
     return _object_parameter(function) is not None
 
 
+def _is_instance(function: Node) -> bool:
+    """Say whether a function is a template's for some arguments, as its first one is not."""
+    template = function.parent
+    if template is None or template.kind != "FunctionTemplateDecl":
+        return False
+    return function is not next(n for n in template.children if n.kind == function.kind)
+
+
 def _overloaded(functions: Mapping[str, Node]) -> Set[str]:
     """Return the names of the text's free functions that differ in their parameters' spaces."""
     spaces: dict[str, set[tuple[str, ...]]] = {}
     for f in functions.values():
-        if f.kind == "FunctionDecl" and f.place is not None:
+        if f.kind == "FunctionDecl" and f.place is not None and not _is_instance(f):
             types = [c.type for c in f.children if c.kind == "ParmVarDecl"]
             spaces.setdefault(_key(f)[1], set()).add(tuple(_SPACE.findall(" ".join(types))))
     return {name for name, some in spaces.items() if len(some) > 1}

@@ -164,6 +164,11 @@ def _ran(text: str, form: str = "plain") -> list[float]:
          ("device Co* d = (device Co*)x; y[0] = d->conj().norm(); y[1] = d->norm();"
           "y[2] = Co(d[0]).norm(); y[3] = (c.x > 2 ? d->conj() : d[1].conj()).norm();"),
          [5, 6, 5, 5]),
+        (("template <typename P> float first(P p) { return *p; }"
+          "struct Te { float a; float f() const device { return first(&a); }"
+          "float f() const thread { return first(&a); } };"),
+         ("device Te* d = (device Te*)x; Te t{5}; y[0] = d->f(); y[1] = t.f();"
+          "y[2] = first(&c.x); y[3] = first(&x->x); y[4] = first(&l.x);"), [1, 5, 5, 1, 1]),
         (("struct St { float a; static float s(float v) { return v * 2; } enum { three = 3 };"
          "static constexpr constant float k = 4; float h() const { return 1; }"
          "float f() const thread { return s(a) + three + k; }"
