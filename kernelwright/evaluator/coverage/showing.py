@@ -46,7 +46,7 @@ class Showing:
     def hidden(self, runs: Runs) -> Iterator[tuple[Side, Runs]]:
         """Yield the sides that matter in none of their cases, with some of those."""
         found = 0
-        for side, taken in _taken(runs)[:MOST_SIDES]:
+        for side, taken in _taken(runs, _MOST_CASES)[:MOST_SIDES]:
             if not self._is_shown(side, taken):
                 yield side, taken
                 found += 1
@@ -54,8 +54,11 @@ class Showing:
                 return
 
     def shown(self, sides: Iterable[Side], runs: Runs) -> set[Side]:
-        """Return those of some sides that matter in a case that takes them."""
-        taken = dict(_taken(runs))
+        """Return those of some sides that matter in a case that takes them, whichever it is.
+
+        The first ones may be of NaN, where it is infinities that a side is for.
+        """
+        taken = dict(_taken(runs, len(runs)))
         return {side for side in sides if self._is_shown(side, taken.get(side, ()))}
 
     def _is_shown(self, side: Side, taken: Runs) -> bool:
@@ -180,8 +183,8 @@ def _takes(conditions: Sequence[Condition], side: Side) -> bool:
     return tally.takes(side)
 
 
-def _taken(runs: Runs) -> list[tuple[Side, Runs]]:
-    """Return every side that was taken, with some cases that take it."""
+def _taken(runs: Runs, most: int) -> list[tuple[Side, Runs]]:
+    """Return every side that was taken, with the first cases that take it, so many at most."""
     found: dict[Side, list[tuple[Reference, tuple[Condition, ...]]]] = {}
     for run in runs:
         tally = Tally()
@@ -189,6 +192,6 @@ def _taken(runs: Runs) -> list[tuple[Side, Runs]]:
         for key in tally.watched:
             seen = tally.seen[key]
             for value, is_taken in ((False, seen.was_false), (True, seen.was_true)):
-                if is_taken and len(found.setdefault(Side(key, value), [])) < _MOST_CASES:
+                if is_taken and len(found.setdefault(Side(key, value), [])) < most:
                     found[Side(key, value)].append(run)
     return list(found.items())

@@ -57,6 +57,7 @@ class _Coverage:
         self._context, self._trial = context, context.simulated
         own = context.suite.references[0].case.graph.fingerprint
         self._references = [r for r in context.suite.references if r.case.graph.fingerprint == own]
+        self._unwatched = list(self._references)
         self._others = [r for r in context.suite.references if r.case.graph.fingerprint != own]
         self._elsewhere: Tally | None = None
         self._tally, self._runs = Tally(), Runs()
@@ -73,8 +74,8 @@ class _Coverage:
 
     def prove(self) -> str:
         """Return what was found, in one sentence."""
-        for reference in self._references:
-            self._watch(reference)
+        while self._unwatched:
+            self._watch(self._unwatched.pop(0))
             if not self._tally.missing:
                 break
         drawn = len(self._runs)
@@ -150,11 +151,23 @@ class _Coverage:
         if suspects:
             ordinary = self._search.finite_tally()
             special = [side for side in suspects if not ordinary.takes(side)]
-            shown = self._showing.shown(special, self._runs) if special else set()
-            hidden = [side for side in special if side not in shown]
+            hidden = self._hidden(special)
             self._tally.forget(hidden)
             self._search.is_finite = True
             self._settle_some(hidden)
+
+    def _hidden(self, sides: Sequence[Side]) -> list[Side]:
+        """Return those of some sides that show in no case, the ones that nobody has watched too.
+
+        Both sides may be taken before the first case of infinities, which one of them is for.
+        """
+        shown = self._showing.shown(sides, self._runs) if sides else set()
+        hidden = [side for side in sides if side not in shown]
+        while hidden and self._unwatched:
+            self._watch(self._unwatched.pop(0))
+            shown = self._showing.shown(hidden, self._runs[-1:])
+            hidden = [side for side in hidden if side not in shown]
+        return hidden
 
     def _waits(self, side: Side) -> bool:
         """Say whether a side would be refused if nothing took it."""

@@ -6,6 +6,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.errors import DeviceError
+from kernelwright.evaluator.attacks.honest import written_kernels
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
@@ -478,3 +479,10 @@ def test_a_question_for_special_numbers_may_stand_beside_the_place_of_a_thread(
     )
     evaluation = _judge(evaluator, doubled, body)
     assert evaluation.is_correct is not is_refused, evaluation.summary
+
+
+def test_a_side_for_infinities_may_be_taken_by_nan_first(evaluator: Evaluator) -> None:
+    style = "softmax: online pairs merged by shuffle butterfly, bf16 rows=3,cols=1031 fixed"
+    (kernel,) = (k for k in written_kernels() if k.name == style)
+    evaluation = evaluator.evaluate(kernel.task, kernel.program)
+    assert evaluation.is_correct, evaluation.summary
