@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ends = time.monotonic() + chosen.seconds if chosen.seconds is not None else None
     names = [f"{chosen.seed}-{n}" for n in range(chosen.secrets)]
     units = _units(names, chosen)[share - 1 :: shares]
-    before = read(chosen.json)
+    before = _accepted_before(chosen.json, chosen.of, names)
     known = {(j.program, j.task, j.secret) for j in before}
     units = [left for unit in units if (left := _without(unit, known)).left]
     count = sum(unit.count for unit in units)
@@ -110,8 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with TemporaryDirectory() as builds:
         means = Means(Path(builds), chosen.json, ends)
         found = list(_judged(units, chosen.jobs, means))
-    wanted = [j for j in before if j.secret in names]
-    _conclude([*wanted, *found], chosen.secrets, left=count - len(found))
+    _conclude([*before, *found], chosen.secrets, left=count - len(found))
 
 
 def _conclude(found: Sequence[Judgement], secrets: int, left: int) -> None:
@@ -137,6 +136,16 @@ def read(path: Path | None) -> list[Judgement]:
         for judgement in found
         if judgement.status != _NO_VERDICT and judgement.evaluator_version == EVALUATOR_VERSION
     ]
+
+
+def _accepted_before(path: Path | None, of: str, secrets: Sequence[str]) -> list[Judgement]:
+    """Return what a results file holds, so that it need not be asked again.
+
+    What was refused is: its kernel, or the judge, may have been mended.
+    """
+    own = set(map(_name, SETS[of]()))
+    found = (j for j in read(path) if j.accepted and j.secret in secrets)
+    return [judgement for judgement in found if (judgement.program, judgement.task) in own]
 
 
 def _without(unit: Unit, known: set[tuple[str, str, str]]) -> Unit:
