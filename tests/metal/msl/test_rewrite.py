@@ -168,6 +168,20 @@ def test_members_name_the_space_of_their_object(written: str, compiled: str) -> 
     assert rewritten(written) == compiled
 
 
+def test_members_that_differ_between_spaces_take_their_object() -> None:
+    text = "int f(int k) const device { return k + x + this->x; } int f(int k) thread { return k; }"
+    assert rewritten(f"struct A {{ int x; {text} }};") == (
+        "struct A { int x; int f(this const device A& kw_self, int k)   { "
+        "return k + kw_self.x + (&kw_self)->x; } "
+        "template <int kw_lesser = 0> int f(int k)  KW_MEMBER_thread { return k; } };"
+    )
+
+
+def test_members_that_do_the_same_in_every_space_stay_one() -> None:
+    text = "int f() const device { return x; } int f() const thread { return x; }"
+    assert "kw_self" not in rewritten(f"struct A {{ int x; {text} }};")
+
+
 def test_binding_attributes_are_hidden_from_the_macros_of_their_name() -> None:
     text = "void f(threadgroup float* t [[threadgroup(0)]]);"
     assert rewritten(text) == "void f(threadgroup float* t [[kw_threadgroup(0)]]);"
