@@ -17,6 +17,7 @@ from kernelwright.evaluator.inputs.wrapping import avoids_least, may_be_anything
 from kernelwright.ir.analysis.continuity import is_discontinuous
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.graph.kept import kept_with_graph
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops import Domain as Needed
 
@@ -74,6 +75,7 @@ class Domain:
     """The integers are divided by what may be minus one: of the least, nobody knows the result."""
 
 
+@kept_with_graph
 def domains_of(graph: Graph) -> tuple[Domain, ...]:
     """Return one domain per input of the graph."""
     return tuple(_domain(graph, value) for value in graph.inputs)
