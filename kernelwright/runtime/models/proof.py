@@ -24,8 +24,11 @@ class Divergence(Record):
 
     @property
     def is_excused(self) -> bool:
-        """Say whether the untouched model's own rounding could have chosen either token."""
-        return self.untouched_margin <= self.rounding
+        """Say whether the untouched model's own rounding could have chosen either token.
+
+        Each of the two logits may be off by as much, in opposite directions.
+        """
+        return self.untouched_margin <= 2 * self.rounding
 
 
 class Sameness(Record):

@@ -17,7 +17,7 @@ from kernelwright.runtime.models.recurrent import snapshot
 from kernelwright.runtime.models.rotary import StaleError
 from kernelwright.runtime.models.straight_line import Run
 from kernelwright.runtime.models.tree import SITE, own_class
-from kernelwright.runtime.models.unpacked import Unpacking, unpacking_call
+from kernelwright.runtime.models.unpacked import PackedInputs, Unpacking, unpacking_call
 
 METHODS = ("__call__", "as_linear")
 """What models call of a module: itself, and an embedding as the last projection."""
@@ -77,6 +77,8 @@ class Site:
     """Arguments, by place or name, whose arrays are handed on alone: their shapes do not count."""
     watchers: tuple["weakref.ref[Owner]", ...] = ()
     """Other models that hold the module, too, and were there before."""
+    packed_inputs: PackedInputs = field(default_factory=PackedInputs)
+    """What a quantized layer need not ask about again."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def after(self, other: "Site | None") -> "Site":

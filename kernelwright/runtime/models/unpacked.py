@@ -30,6 +30,7 @@ from kernelwright.plan.mlx.quantized_product import (
 from kernelwright.runtime.derivative import have_values
 from kernelwright.runtime.first_use import Verdict
 from kernelwright.runtime.models.packed import Experts, Packed, Unpack, errors
+from kernelwright.runtime.models.tree import SITE
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import MachineTrial
 
@@ -67,8 +68,8 @@ class Unpacking:
         self._known: dict[Key, Way] = {}
         self._lock = threading.Lock()
 
-    def product(self, x: mx.array, packed: Packed) -> mx.array | None:
-        """Return a product of unpacked weights; None where packed ones are to be used.
+    def way(self, x: mx.array, packed: Packed) -> Way | None:
+        """Say how a product is computed; None where that cannot be told now.
 
         The first call of a kind compares both in a tenth of a second. Rows count by powers of two.
         """
@@ -81,7 +82,7 @@ class Unpacking:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = known
-        return packed.unpacked_times(x, known.unpack) if known.is_unpacked else None
+        return known
 
     def _decided(self, x: mx.array, packed: Packed) -> Way | None:
         """Say how all such inputs are multiplied; None where that cannot be told now."""
@@ -203,9 +204,35 @@ def unpacking_call(kind: type[Module]) -> Callable[..., mx.array] | None:
     return None
 
 
+class PackedInputs:
+    """The inputs that a layer multiplies by packed weights, in one epoch of its model.
+
+    A prompt of a small model waits for Python, so that asking has to be short.
+    """
+
+    __slots__ = ("_dtypes", "_epoch")
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._dtypes: dict[tuple[int, ...], mx.Dtype] = {}
+        self._epoch = -1
+
+    def have(self, x: mx.array, epoch: int) -> bool:
+        """Say whether an input is one of them."""
+        known = self._dtypes.get(x.shape)
+        return known is not None and self._epoch == epoch and known == x.dtype
+
+    def add(self, x: mx.array, epoch: int) -> None:
+        """Note an input; what was noted in another epoch is forgotten."""
+        if self._epoch != epoch or len(self._dtypes) >= _MOST_KNOWN:
+            self._dtypes = {}
+        self._epoch = epoch
+        self._dtypes[x.shape] = x.dtype
+
+
 def _linear_call(self: QuantizedLinear, x: mx.array) -> mx.array:
     made = None
-    if x.size >= LEAST_SIZE and self.mode == "affine":
+    if x.size >= LEAST_SIZE:
         made = _unpacked(self, x, None)
     if made is None:
         return cast("mx.array", QuantizedLinear.__call__(self, x))  # type: ignore[no-untyped-call]
@@ -219,8 +246,7 @@ def _switch_call(switch: type[Module]) -> Callable[..., mx.array]:
         self: Module, x: mx.array, indices: mx.array, sorted_indices: bool = False
     ) -> mx.array:
         made = None
-        is_row = x.size == indices.size * x.shape[-1] and x.shape[:-2] == indices.shape
-        if x.size >= LEAST_SIZE and is_row and x.shape[-2] == 1 and self.mode == "affine":
+        if x.size >= LEAST_SIZE and x.shape[-2] == 1 and x.shape[:-2] == indices.shape:
             made = _unpacked(self, x, Experts(indices, sorted_indices))
         if made is None:
             own = cast("Callable[..., mx.array]", switch.__call__)
@@ -234,15 +260,19 @@ def _switch_call(switch: type[Module]) -> Callable[..., mx.array]:
 
 def _unpacked(layer: Module, x: mx.array, experts: Experts | None) -> mx.array | None:
     """Multiply many rows by a watched layer's unpacked weights; None where MLX's way is to be."""
-    from kernelwright.runtime.models.site import site_of
-
-    site = site_of(layer)
-    unpacking: Unpacking | None = site.owner.unpacking if site is not None else None
-    if unpacking is None or layer.get("biases") is None:
+    site = vars(layer).get(SITE)
+    if site is None or site.packed_inputs.have(x, site.owner.epoch):
+        return None
+    unpacking: Unpacking | None = site.owner.unpacking
+    if unpacking is None or layer.mode != "affine" or layer.get("biases") is None:
+        site.packed_inputs.add(x, site.owner.epoch)
         return None
     weights = (layer["weight"], layer["scales"], layer["biases"])
     packed = Packed(*weights, layer.group_size, layer.bits, experts)
     try:
-        return unpacking.product(x, packed)
+        way = unpacking.way(x, packed)
     except KernelwrightError:
         return None
+    if way is not None and not way.is_unpacked:
+        site.packed_inputs.add(x, site.owner.epoch)
+    return packed.unpacked_times(x, way.unpack) if way and way.is_unpacked else None

@@ -65,6 +65,26 @@ def store(tmp_path: Path) -> str:
     return path
 
 
+def test_a_layer_that_stays_packed_is_asked_once_until_its_model_changes(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def stays_packed(self: unpacked.Unpacking, x: mx.array, packed: Packed) -> unpacked.Way:
+        asked.append(tuple(x.shape))
+        return unpacked.Way(is_unpacked=False)
+
+    monkeypatch.setattr(unpacked.Unpacking, "way", stays_packed)
+    model = _model()
+    optimize_model(model, Measuring(store, "simulator"))
+    for rows in (200, 200, 130, 200):
+        model(_x(rows))
+    assert asked == [(1, 200, 64), (1, 130, 64)]
+    model.layers[0].scales = model.layers[0].scales.astype(mx.float16)
+    model(_x(200))
+    assert asked[2:] == [(1, 200, 64)]
+
+
 def test_a_faster_product_of_unpacked_weights_is_kept_and_remembered(
     store: str, runs: list[int]
 ) -> None:
