@@ -1,10 +1,7 @@
 """`kernelwright campaign check`, `run` and `resume`: nights over many functions."""
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +12,7 @@ from kernelwright.campaign.spec.campaign_spec import CampaignWanted
 from kernelwright.errors import DeviceError, UsageError
 from kernelwright.service.console import console, output_for_json
 from kernelwright.service.exit_code import FAILED, INTERRUPTED
+from kernelwright.service.interruption import ending_in_order
 from kernelwright.service.option import (
     FleetOption,
     JsonOption,
@@ -25,7 +23,7 @@ from kernelwright.service.option import (
 from kernelwright.service.view.figure import MLX_IS_BEST, short
 
 if TYPE_CHECKING:
-    from kernelwright.campaign import Engine, SearchReport
+    from kernelwright.campaign import SearchReport
     from kernelwright.campaign.spec.campaign_spec import CampaignSpec
     from kernelwright.service.collaborator import Collaborators
     from kernelwright.store import KernelStore
@@ -292,7 +290,7 @@ def _run(
                 root_id=root_id,
             ),
         )
-        with _ending_in_order(engine), watch.calling(engine.stop):
+        with ending_in_order(engine.stop), watch.calling(engine.stop):
             report = engine.run(joined(tuple(captured.values())))
     reports.append(report)
     print_search_summary(console(), report)
@@ -331,21 +329,6 @@ def export_champions(
         module = export_into(folder / spec.device, "module", [detail])
         module.write(folder / spec.device)
         say(Text.assemble(("exported ", "label"), f"{module.name}: {won.words}"))
-
-
-@contextmanager
-def _ending_in_order(engine: "Engine") -> Iterator[None]:
-    """Let the first Ctrl-C end the campaign in order, and a second one at once."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        engine.stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _print_next(label: str, command: str) -> None:

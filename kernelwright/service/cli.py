@@ -37,8 +37,8 @@ def main(collaborators: "Collaborators | None" = None) -> None:
             status = _run(collaborators)
         # At exit, Python would report what cannot be written, as an exception that it ignores.
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        _tell("interrupted")
+    except KeyboardInterrupt as e:
+        _tell(" ".join(map(str, e.args)) or "interrupted")
         status = INTERRUPTED
     except BrokenPipeError:
         # The reader, such as `head`, has seen enough.
@@ -114,8 +114,10 @@ def _run(collaborators: "Collaborators | None") -> int:
         return FAILED
     except SystemExit as e:
         # Typer ends a command that Ctrl-C broke off without a word.
-        if e.__context__ is not None and isinstance(e.__context__.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from e
+        if e.__context__ is not None and isinstance(
+            interrupted := e.__context__.__cause__, KeyboardInterrupt
+        ):
+            raise KeyboardInterrupt(*interrupted.args) from e
         # Typer ends with 1, too, where the reader is gone.
         if isinstance(e.__context__, OSError) and e.__context__.errno == errno.EPIPE:
             raise BrokenPipeError from e

@@ -1,9 +1,6 @@
 """`kernelwright search`: from a file's functions to champions in the store."""
 
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +14,7 @@ from kernelwright.search.spec import TeamSpec
 from kernelwright.service.console import console, error_console
 from kernelwright.service.device_ahead import open_device_ahead
 from kernelwright.service.exit_code import FAILED, INTERRUPTED
+from kernelwright.service.interruption import ending_in_order
 from kernelwright.service.option import (
     BaseUrlOption,
     BudgetOption,
@@ -37,7 +35,7 @@ from kernelwright.service.view.timeline import begin_timeline
 from kernelwright.timeline import span
 
 if TYPE_CHECKING:
-    from kernelwright.campaign import Engine, Subject
+    from kernelwright.campaign import Subject
     from kernelwright.campaign.spec.search_target import Recall
 
 _DEFAULTS = SearchSpec()
@@ -187,7 +185,7 @@ def search(
                 listen=view.show, team_factory=team_factory, order=SecondsToSave(), chip=chip
             ),
         )
-        with ending_in_order(engine):
+        with ending_in_order(engine.stop):
             report = engine.run(captured)
     if json:
         print_json(report)
@@ -208,18 +206,3 @@ def _load(targets: Sequence[str], inputs: Sequence[str], recall: "Recall") -> "l
             f"{len(targets)} targets; search them one by one."
         )
     return load_each(targets, lambda target: load_subjects(target, inputs, recall=recall))
-
-
-@contextmanager
-def ending_in_order(engine: "Engine") -> Iterator[None]:
-    """Let the first Ctrl-C end the search in order, and a second one at once."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        engine.stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -10,6 +10,7 @@ from kernelwright.campaign import SearchSpec
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console, error_console
+from kernelwright.service.interruption import ending_in_order
 from kernelwright.service.option import (
     BaseUrlOption,
     DeviceOption,
@@ -20,7 +21,6 @@ from kernelwright.service.option import (
     print_json,
     read_chip,
 )
-from kernelwright.service.search_command import ending_in_order
 from kernelwright.service.target_argument import require_model
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _search(
             evaluators_for(spec, opened, fleet=False),
             RunSettings(listen=view.show, team_factory=team_factory, order=SecondsToSave(weights)),
         )
-        with ending_in_order(engine):
+        with ending_in_order(engine.stop):
             return engine.run(captured)
 
 

@@ -109,16 +109,9 @@ def _rejected(before: datetime, lines: Select[str]) -> Select[str]:
 
 
 def _over(before: datetime) -> Select[str]:
-    """Select the runs of campaigns that came to an end, the last of them before `before`."""
+    """Select the runs of campaigns that nothing resumes, the last of them before `before`."""
     late = select(CampaignRow.root_id).where(CampaignRow.heartbeat_at >= before)
-    # A failed campaign may have been resumed since, and then be stopped or capped.
-    later = aliased(CampaignRow)
-    is_followed = exists().where(
-        later.root_id == CampaignRow.root_id, later.started_at > CampaignRow.started_at
-    )
-    ended = select(CampaignRow.root_id).where(
-        CampaignRow.state.in_(("finished", "failed")), ~is_followed
-    )
+    ended = select(CampaignRow.root_id).where(CampaignRow.state == "finished")
     return select(CampaignRow.id).where(
         CampaignRow.root_id.in_(ended), CampaignRow.root_id.not_in(late)
     )

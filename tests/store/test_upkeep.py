@@ -12,6 +12,7 @@ from kernelwright.errors import StoreError
 from kernelwright.evaluator import Status, Task
 from kernelwright.store import (
     Campaign,
+    CampaignState,
     KernelStore,
     ModelCall,
     ModelOutcome,
@@ -254,3 +255,28 @@ def test_pruning_leaves_what_is_still_being_tried(
     second = store.begin_campaign(name="next", spec="{}", environment=ENVIRONMENT)
     store.add_trial(new_trial(second, task, program_of("again")))
     assert store.prune(NOW).candidates == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "forgotten"),
+    [("finished", 1), ("failed", 0), ("interrupted", 0), ("capped", 0)],
+)
+def test_pruning_keeps_the_calls_of_what_can_be_resumed(
+    store: KernelStore, campaign: Campaign, state: CampaignState, forgotten: int
+) -> None:
+    store.dialogue.begin_call(
+        ModelCall(
+            id="c1",
+            campaign_id=campaign.id,
+            provider="openai",
+            model="m",
+            role="coder",
+            template_hash="",
+            request_hash="",
+            request="{}",
+            reserved_microdollars=1,
+        )
+    )
+    store.end_campaign(campaign.id, state)
+    assert store.prune(NOW).calls == forgotten
+    assert len(store.dialogue.calls(campaign.id)) == 1 - forgotten

@@ -1,7 +1,7 @@
 """One run of a search: begin it, plan its tasks, let them be searched, and end it in order."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 
 from kernelwright.campaign.event import CampaignBegan, CampaignEnded, Event
@@ -23,7 +23,13 @@ from kernelwright.campaign.planning.plan_record import record_of
 from kernelwright.campaign.report.known_champions import leaders
 from kernelwright.campaign.report.search_report import SearchReport, TaskReport, with_whole_gains
 from kernelwright.campaign.spec.spec_reading import goes_on_with
-from kernelwright.errors import DeviceError, KernelwrightError, OutdatedError, StoreError
+from kernelwright.errors import (
+    BlockedError,
+    DeviceError,
+    KernelwrightError,
+    OutdatedError,
+    StoreError,
+)
 from kernelwright.search.search import Search, share_workers
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import RepairThenWrite, Team
@@ -245,16 +251,30 @@ class Engine:
         try:
             yield
         except BaseException as e:
+            gave_up = isinstance(e, BlockedError) and self._control.is_stopping
             # Nobody waits for room in the store any more.
             self._control.stop()
-            # A failed device may be a candidate's fault: without an end, what was in flight is
-            # suspected. A failed store takes no line.
-            if isinstance(e, KernelwrightError) and not isinstance(e, DeviceError | StoreError):
-                self._log_failure(e)
-            self._store.end_campaign(
-                self._campaign_id, "failed", elapsed_s=self._control.elapsed_s()
-            )
+            if gave_up or isinstance(e, KeyboardInterrupt):
+                self._end_at_once()
+            else:
+                self._fail(e)
             raise
+
+    def _end_at_once(self) -> None:
+        """Write down, where the store takes it, that somebody ended the run: no candidate did."""
+        ended = CampaignEnded(campaign_id=self._campaign_id, reason="interrupted", interrupted=True)
+        with suppress(StoreError):
+            self._store.end_campaign(
+                self._campaign_id, "interrupted", elapsed_s=self._control.elapsed_s()
+            )
+            self._store.log(self._campaign_id, *logged(ended))
+
+    def _fail(self, error: BaseException) -> None:
+        # A failed device may be a candidate's fault: without an end, what was in flight is
+        # suspected. A failed store takes no line.
+        if isinstance(error, KernelwrightError) and not isinstance(error, DeviceError | StoreError):
+            self._log_failure(error)
+        self._store.end_campaign(self._campaign_id, "failed", elapsed_s=self._control.elapsed_s())
 
     def _log_failure(self, error: KernelwrightError) -> None:
         ended = CampaignEnded(

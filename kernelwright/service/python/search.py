@@ -1,12 +1,8 @@
 """`kernelwright.search`: the engine of the command line, for programs and notebooks."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from kernelwright.agents.protocols import Plan, Planner
 from kernelwright.campaign import (
@@ -34,6 +30,7 @@ from kernelwright.ir import Graph
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.public_call import in_python, one_sentence
 from kernelwright.search.priority import SecondsToSave
+from kernelwright.service.interruption import ending_in_order
 from kernelwright.service.python.plan import plan_result
 from kernelwright.service.python.progress import Progress, follow
 from kernelwright.service.python.request import (
@@ -216,24 +213,6 @@ def remark(functions: Captured, spec: SearchSpec, view: ProgressView) -> None:
         sentences += [size_warning(f.subject.name, f.graph) for f in functions.functions]
     for sentence in filter(None, sentences):
         view.show(ModelRemarked(sentence=in_python(sentence)))
-
-
-@contextmanager
-def ending_in_order(stop: Callable[[], None]) -> Iterator[None]:
-    """Let the first Ctrl-C call `stop`, and a second one raise; only the main thread gets one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class _Remembering:

@@ -25,6 +25,7 @@ from kernelwright.campaign.execution.evaluator_pool import EvaluatorPool, judges
 from kernelwright.campaign.execution.retry_policy import DeviceCare, DeviceParkedError, RetryPolicy
 from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history import heartbeat
+from kernelwright.campaign.history.run_state import reason_of
 from kernelwright.campaign.judging.device_lock import turn_on
 from kernelwright.errors import DeviceError, OutdatedError, StoreError
 from kernelwright.evaluator import Evaluation, Status, Task
@@ -205,6 +206,22 @@ def test_a_candidate_that_was_there_whenever_the_campaign_died_is_given_up(
     assert not report.ended.interrupted
     summaries = [e.summary for e in store.history(limit=99) if e.idea == "wrong"]
     assert "given up: it was in flight when the campaign died, 2 times" in summaries
+
+
+def test_a_second_ctrl_c_blames_nobody(store: KernelStore) -> None:
+    class Interrupted(ScriptedJudge):
+        def evaluate(self, task: Task, program: Program) -> Evaluation:
+            if program.kernels[0].source == "wrong":
+                raise KeyboardInterrupt
+            return super().evaluate(task, program)
+
+    spec = SearchSpec(jobs=1, most_deaths=1)
+    with pytest.raises(KeyboardInterrupt):
+        search(store, Interrupted, spec, of=1)
+    (run,) = store.campaigns()
+    assert (run.state, reason_of(store, run)) == ("interrupted", "interrupted")
+    search(store, ScriptedJudge, spec, of=1)
+    assert not [e for e in store.history(limit=99) if "given up" in e.summary]
 
 
 def test_a_full_disk_holds_the_search_up_with_a_sentence_and_loses_nothing(
