@@ -106,6 +106,13 @@ class CaseSource:
         """Begin what a program will be timed on, while the device does other things for it."""
         begin(lambda: self.timing(task))
 
+    def work_out_timing_ahead(self, task: Task) -> None:
+        """Begin what is right there, while a program is judged on what its visible cases are.
+
+        Behind all that is drawn once it is timed, the timing would wait for it.
+        """
+        begin(lambda: self.timing(task).work_out_ahead())
+
     def draw_hidden_ahead(self, task: Task, program: Program) -> None:
         """Begin what a program will be confirmed on, while it is timed, and what is right there.
 

@@ -30,6 +30,8 @@ class Compilation(PipelineStage):
         context.suite = draw() if drawn.cancel() else drawn.result()
         if context.info.measures_time:
             context.trial.compile_ahead([r.case.graph for r in context.suite.references])
+            if context.wants(Stage.TIMING):
+                context.cases.work_out_timing_ahead(context.task)
         if not context.suite.is_proof:
             summary = f"no program of this task can be judged: {context.suite.why_no_proof}."
             raise Failure(Status.UNPROVEN, summary)

@@ -189,6 +189,21 @@ def test_what_a_program_is_confirmed_on_is_drawn_while_it_is_ordered_if_evaluato
     assert drawn == ([program.id] if is_shared else [])
 
 
+def test_what_is_right_where_a_program_is_timed_is_begun_before_what_confirms_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(
+        CaseSource, "work_out_timing_ahead", lambda self, task: begun.append("timing")
+    )
+    monkeypatch.setattr(
+        CaseSource, "draw_hidden_ahead", lambda self, task, program: begun.append("hidden")
+    )
+    with Evaluator(TimedDevice(candidate_ns=70_000), CONFIG) as evaluator:
+        evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
+    assert begun == ["timing", "hidden"]
+
+
 def test_a_confirmation_opens_one_worker_beside_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
