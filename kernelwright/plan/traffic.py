@@ -12,13 +12,13 @@ from kernelwright.ir.ops import Call, Domain, Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.plan.contraction import chooses_matrices
 from kernelwright.plan.mlx.attention import has_mlx_kernel
-from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
+from kernelwright.plan.mlx.cross_entropy import SIGN_OF_LOSS, has_mlx_cross_entropy
 from kernelwright.plan.mlx.fusion import launches, launches_apart, step_groups, with_repeats
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 from kernelwright.plan.mlx.step import Steps, mlx_steps
 
 # On a GPU each of these is one kernel (mlx 0.32.4, python/src/fast.cpp).
-IN_MLX_FAST = frozenset({"rms_norm", "layer_norm", "rope", "attention", "cross_entropy"})
+IN_MLX_FAST = frozenset({"rms_norm", "layer_norm", "rope", "attention", *SIGN_OF_LOSS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _is_taken_apart(graph: Graph, idiom: Idiom) -> bool:
     """Say whether MLX has no kernel for a norm, a loss, or an attention among some nodes."""
     if idiom.name in NORMS:
         return not has_mlx_norm(graph, idiom)
-    if idiom.name == "cross_entropy":
+    if idiom.name in SIGN_OF_LOSS:
         return not has_mlx_cross_entropy(graph, idiom)
     if idiom.name == "rope":
         # MLX's own takes a base, or frequencies, and no tables.

@@ -10,7 +10,7 @@ from kernelwright.ir.ops import op_named
 from kernelwright.ir.region import Region
 from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.device.array import mlx_dtype
-from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
+from kernelwright.plan.mlx.cross_entropy import SIGN_OF_LOSS, has_mlx_cross_entropy
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 
 
@@ -27,8 +27,8 @@ def fast_regions(graph: Graph) -> dict[Region, RunRegion]:
         place = {name: region.inputs.index(value) for name, value in operands.items()}
         if idiom.name in NORMS and has_mlx_norm(graph, idiom):
             run = _norm(idiom, place, graph.types[idiom.output].shape)
-        elif idiom.name == "cross_entropy" and has_mlx_cross_entropy(graph, idiom):
-            run = _cross_entropy(place, graph.types[idiom.output])
+        elif idiom.name in SIGN_OF_LOSS and has_mlx_cross_entropy(graph, idiom):
+            run = _cross_entropy(place, graph.types[idiom.output], SIGN_OF_LOSS[idiom.name])
         else:
             continue
         found[region] = _with_casts(graph, idiom, region, run) if casts else run
@@ -78,10 +78,11 @@ def _norm(idiom: Idiom, place: dict[str, int], shape: tuple[int, ...]) -> RunReg
     return run
 
 
-def _cross_entropy(place: dict[str, int], made: TensorType) -> RunRegion:
+def _cross_entropy(place: dict[str, int], made: TensorType, sign: int) -> RunRegion:
     def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
         x, target = arrays[place["x"]], arrays[place["target"]]
         loss = mx.fast.cross_entropy(x, target.reshape(x.shape[:-1]))
+        loss = loss if sign > 0 else -loss
         return [loss.reshape(made.shape).astype(mlx_dtype(made.dtype))]
 
     return run

@@ -168,6 +168,17 @@ CROSS_ENTROPY = Either(
     )
 )
 """A row's log-sum-exp less the score at its target."""
+LOG_LIKELIHOOD = Either(
+    (
+        Made(("subtract",), (_picked_from(X), Row(ANY_LOGSUMEXP))),
+        _picked_from(ANY_LOG_SOFTMAX),
+        Made(
+            ("subtract",),
+            (Made(("subtract",), (_picked_from(X), _PEAK)), Row(_SHIFTED_LOGSUMEXP)),
+        ),
+    )
+)
+"""The same the other way round, as it stands in a loss that is negated behind its mean."""
 MIDDLE = Made(("mean",), (X,), axes=AXES, attributes=(("ddof", 0),))
 CENTRED = Made(("subtract",), (X, Row(MIDDLE)), name="centred")
 """x less the mean of its row."""

@@ -1,7 +1,12 @@
 """Which losses MLX has a kernel of its own for."""
 
+from collections.abc import Mapping
+
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.naming.idioms import Idiom
+
+SIGN_OF_LOSS: Mapping[str, int] = {"cross_entropy": 1, "log_likelihood": -1}
+"""What `mx.fast.cross_entropy` is multiplied by to give an idiom."""
 
 
 def has_mlx_cross_entropy(graph: Graph, loss: Idiom) -> bool:

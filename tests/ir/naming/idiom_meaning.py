@@ -75,6 +75,8 @@ def expected(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
             return _norm(idiom, given, shape)
         case "cross_entropy":
             return _cross_entropy(idiom, given, shape)
+        case "log_likelihood":
+            return -_cross_entropy(idiom, given, shape)
         case "softmax":
             return np.asarray(special.softmax(given["x"].reshape(shape), axis=_axes(idiom)))
         case "log_softmax":

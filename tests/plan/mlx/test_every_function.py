@@ -104,6 +104,19 @@ def test_its_baseline_computes_the_same(name: str, place: int) -> None:
         assert all(mx.allclose(a, b, 1e-4, 1e-5) for a, b in zip(eager, fast, strict=True))
 
 
+def test_a_loss_that_is_negated_behind_its_mean_has_the_same_baseline() -> None:
+    def loss(x: mx.array) -> mx.array:
+        rows = x - mx.logsumexp(x, -1, keepdims=True)
+        return -mx.take_along_axis(rows, mx.arange(8)[:, None], -1).mean()
+
+    graph = _graph(Call(loss, ((8, 64),)))
+    assert "log_likelihood" in mlx_kernels(graph).values()
+    x = mx.random.normal((8, 64), key=mx.random.key(3))
+    with mx.stream(mx.cpu):
+        (fast,) = baselines_of(graph)["fast"](x)
+        assert mx.allclose(fast, loss(x), 1e-5, 1e-6)
+
+
 def test_work_beside_a_call_is_no_call() -> None:
     doubled = Call(lambda *arrays: [2 * _delta(*arrays)[0], _delta(*arrays)[1]], _QUERIES)
     assert find_fast_call(_graph(doubled)) is None

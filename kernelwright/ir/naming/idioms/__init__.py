@@ -33,6 +33,7 @@ _MATCHERS: tuple[Callable[[Reader, ValueId], Match | None], ...] = (
     attention.attention,
     gate.gate,
     row.cross_entropy,
+    row.log_likelihood,
     row.norm,
     row.log_softmax,
     row.softmax,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernelwright.ir.graph import ValueId
-from kernelwright.ir.match.pattern import Found, match, matches
+from kernelwright.ir.match.pattern import Found, Pattern, match, matches
 from kernelwright.ir.match.placement import Rows
 from kernelwright.ir.match.row import (
     ADDED,
@@ -19,6 +19,7 @@ from kernelwright.ir.match.row import (
     CROSS_ENTROPY,
     HELD_SOFTMAX,
     LEAST,
+    LOG_LIKELIHOOD,
     SHIFTED,
     SOFTMAX,
     SPREAD,
@@ -61,12 +62,21 @@ def logsumexp(reader: Reader, value: ValueId) -> Match | None:
 
 def cross_entropy(reader: Reader, value: ValueId) -> Match | None:
     """Match a row's log-sum-exp less the score at its target."""
-    for found in matches(reader, CROSS_ENTROPY, value):
+    return _at_target(reader, "cross_entropy", CROSS_ENTROPY, value)
+
+
+def log_likelihood(reader: Reader, value: ValueId) -> Match | None:
+    """Match a row's score at its target less its log-sum-exp: a cross-entropy's negative."""
+    return _at_target(reader, "log_likelihood", LOG_LIKELIHOOD, value)
+
+
+def _at_target(reader: Reader, name: str, pattern: Pattern, value: ValueId) -> Match | None:
+    for found in matches(reader, pattern, value):
         if BY_PLACES in found.values and not found.rows[AXES].are_last:
             continue
         if COUNTED in found.values and not _is_one_place(reader, found):
             continue
-        loss = _along("cross_entropy", found, _shape_of_x(reader, found), "target")
+        loss = _along(name, found, _shape_of_x(reader, found), "target")
         if loss is not None and COUNTED in found.values:
             target = reader.root(found.values["target"])
             loss = replace(loss, operands={**loss.operands, "target": target})
