@@ -35,6 +35,7 @@ from kernelwright.evaluator.attacks.honest import HonestKernel, all_honest, writ
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Stage
+from kernelwright.evaluator.worker.start import ready_cache
 
 _LARGEST_UNIT = 12
 """Kernels of one task that are judged in a row, on the same cases."""
@@ -206,6 +207,8 @@ def _judged(units: Sequence[Unit], jobs: int, means: Means) -> Iterator[Judgemen
         for unit in units:
             yield from _judge(unit, means)
         return
+    # Each of them would build the headers for itself.
+    ready_cache(EvaluatorConfig().memory_bytes, ("safe",))
     with processes(jobs) as pool:
         waiting = [pool.submit(_judge, unit, means) for unit in units]
         for done in as_completed(waiting):
