@@ -49,7 +49,7 @@ class Search:
         self.is_capped = False
         """True once a task ended with more to try, which a larger cap would pay for."""
         self.is_cut_off = False
-        """True once `stop` ended a task with more to try."""
+        """True once `stop` ended a task with more to try, or a function was not planned in time."""
         self.cap = ""
         """Which cap kept models from going on first; empty while none did."""
         self._strategy = strategy

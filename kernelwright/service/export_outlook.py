@@ -5,15 +5,20 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 
 from kernelwright.campaign import Subject
+from kernelwright.campaign.planning.capturing import CapturedFunction
 from kernelwright.runtime.export import export_obstacle
 from kernelwright.service.export_source import target_of
 
+_LARGEST = 1000
+"""Operations of a function whose export is tried in seconds; a search does not wait for more."""
 
-def export_remarks(subjects: Iterable[Subject]) -> Iterator[str]:
+
+def export_remarks(functions: Iterable[CapturedFunction]) -> Iterator[str]:
     """Yield a sentence for each function whose kernels could not be exported, with its line."""
     by_name: dict[str, list[Subject]] = {}
-    for subject in subjects:
-        by_name.setdefault(subject.name, []).append(subject)
+    for function in functions:
+        if len(function.graph.nodes) <= _LARGEST:
+            by_name.setdefault(function.subject.name, []).append(function.subject)
     for name, found in by_name.items():
         if reason := _obstacle(name, found):
             yield f"{name}: `kernelwright export` will refuse it: {reason}"

@@ -85,7 +85,7 @@ def plan(
         print_plan(console(), outlined)
     for remark in (r for function in captured.functions for r in function.remarks):
         error_console().print(remark, style="warn", markup=False, soft_wrap=True)
-    for remark in export_remarks(function.subject for function in captured.functions):
+    for remark in export_remarks(captured.functions):
         error_console().print(remark, style="warn", markup=False, soft_wrap=True)
     for refused in captured.refused:
         error_console().print(f"{refused.function}: {refused.reason}", style="warn")

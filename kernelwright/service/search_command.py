@@ -166,7 +166,7 @@ def search(
         progress.print(expected.sentence, highlight=False, soft_wrap=True)
     for remark in (r for function in captured.functions for r in function.remarks):
         progress.print(remark, style="warn", markup=False, soft_wrap=True)
-    for remark in export_remarks(function.subject for function in captured.functions):
+    for remark in export_remarks(captured.functions):
         progress.print(remark, style="warn", markup=False, soft_wrap=True)
     for function in captured.functions if spec.device == "simulator" else ():
         if warning := size_warning(function.subject.name, function.graph):

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kernelwright.campaign import capture_subjects, load_subjects
 from kernelwright.service.commands import app
+from kernelwright.service.export_outlook import export_remarks
 
 _USER = """\
 import time
@@ -106,3 +108,13 @@ def test_what_an_export_runs_prints_once(file: Path, said: str, tmp_path: Path) 
     assert "making a box" not in told
     # Loading the file prints, and so does the export; each of them says so once.
     assert printed.count("making a box") == 2
+
+
+def test_a_search_does_not_wait_for_remarks_on_a_huge_function(tmp_path: Path) -> None:
+    path = tmp_path / "deep.py"
+    path.write_text(
+        "import time\nimport mlx.core as mx\n\ndef deep(x):\n    time.time()\n"
+        "    for _ in range(600):\n        x = x * 1.0001 + 1e-6\n    return x\n"
+    )
+    captured = capture_subjects(load_subjects(f"{path}:deep", ["f32[4]"]))
+    assert list(export_remarks(captured.functions)) == []

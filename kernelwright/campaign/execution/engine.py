@@ -102,10 +102,12 @@ class Engine:
                     plans = self._planned(captured, opened.team, executor)
                 searches = _searches(plans, executor.width)
                 self._keep(searches, executor)
-                scheduler = self._scheduler(
-                    Search(searches, opened.strategy, executor.info, order=self._settings.order),
-                    executor,
+                search = Search(
+                    searches, opened.strategy, executor.info, order=self._settings.order
                 )
+                # Planning ends with the time, too.
+                search.is_cut_off = len(plans) < len(captured.functions)
+                scheduler = self._scheduler(search, executor)
                 reason = self._run(scheduler, executor)
             ended = self._end(reason, is_capped=scheduler.is_capped, cap=scheduler.cap)
         # A run that was cut short did not confirm what an earlier one had won.

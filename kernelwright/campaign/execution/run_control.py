@@ -10,6 +10,9 @@ from kernelwright.errors import BlockedError
 
 GRACE_S = 5.0
 """How long a run that was told to stop waits for what still runs."""
+_OVERTIME_S = 60.0
+_OVERTIME_SHARE = 0.1
+"""What runs when the time is up is ended and confirmed within a minute, or a tenth of the time."""
 _LOOK_S = 0.05
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -63,8 +66,11 @@ class RunControl:
 
     @property
     def is_out_of_patience(self) -> bool:
-        """True when what still runs is to be cut off."""
-        return self._stopped_at is not None and time.monotonic() > self._stopped_at + GRACE_S
+        """True when what still runs is to be cut off, after a stop or long after the time is up."""
+        if self._stopped_at is not None and time.monotonic() > self._stopped_at + GRACE_S:
+            return True
+        overtime_s = max(_OVERTIME_S, _OVERTIME_SHARE * (self._seconds or 0.0))
+        return self._allowed_s is not None and self.elapsed_s() > self._allowed_s + overtime_s
 
     @property
     def reason(self) -> str | None:

@@ -48,6 +48,7 @@ class Scheduler:
         self._queue = Queue(quarantine.holds)
         self._running: dict[Future[JobVerdict], Work] = {}
         self._halting_cap = ""
+        self._lost_some = False
         self.evaluated = 0
         """Candidates that were evaluated, each counted once."""
 
@@ -94,13 +95,14 @@ class Scheduler:
             if self._control.is_out_of_patience:
                 # Whoever still runs is cut off; nothing of theirs is recorded.
                 self._executor.close()
+                self._lost_some = True
                 return reason or "interrupted"
             self._collect_what_ended()
 
     @property
     def _was_halted(self) -> bool:
         """True when a cap halted it with work left: else it had come to its end."""
-        return bool(self._halting_cap) and self._search.is_cut_off
+        return bool(self._halting_cap) and (self._search.is_cut_off or self._lost_some)
 
     def _why_it_ended(self, halted: str | None) -> str:
         is_done = halted == self._halting_cap and not self._was_halted

@@ -138,6 +138,37 @@ def test_a_cap_on_time_ends_the_search(store: KernelStore) -> None:
     assert "is reached" in report.ended.cap
 
 
+def test_what_runs_long_after_the_time_is_up_is_cut_off(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.campaign.execution.run_control._OVERTIME_S", 0.1)
+    go = threading.Event()
+
+    class Stuck(ScriptedJudge):
+        def close(self) -> None:
+            super().close()
+            go.set()
+
+    spec = SearchSpec(jobs=1, seconds=0.5, candidates_per_task=1)
+    engine = Engine(store, spec, team(), lambda: Stuck(before=go))
+    report = engine.run(capture_subjects(subjects()[:1]))
+    assert (report.ended.capped, store.campaigns()[0].state) == (True, "capped")
+    assert store.statistics().rows["evaluation"] == 0
+
+
+def test_planning_ends_with_the_time(store: KernelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.campaign.execution.run_control._OVERTIME_S", 0.1)
+    go = threading.Event()
+    monkeypatch.setattr(
+        "kernelwright.campaign.execution.function_cutting.plan_function", lambda *given: go.wait()
+    )
+    engine = Engine(store, SearchSpec(seconds=0.2), team(), ScriptedJudge)
+    report = engine.run(capture_subjects(subjects()[:1]))
+    go.set()
+    assert (report.ended.capped, report.tasks) == (True, ())
+    assert "is reached" in report.ended.reason
+
+
 def test_stop_records_what_runs_and_begins_nothing_new(store: KernelStore) -> None:
     go = threading.Event()
     judge = ScriptedJudge(before=go)
