@@ -100,8 +100,8 @@ def resume(
 
     What it used of its caps counts; a cap given here takes the place of the one it began with.
     """
+    from kernelwright.campaign.history.larger_caps import LargerCaps
     from kernelwright.campaign.history.resuming import (
-        LargerCaps,
         ask_to_go_on,
         find_paused,
         nights,

@@ -64,7 +64,12 @@ def search(
         int, typer.Option(min=0, help="How often a failed program is repaired.")
     ] = _DEFAULTS.repairs,
     evaluations: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many evaluations.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1,
+            help="Stop after so many candidates; confirming them counts as none.",
+            show_default=False,
+        ),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0.1, help="Stop after so long.", show_default=False)

@@ -106,3 +106,14 @@ def _summary(report: SearchReport) -> str:
     console = Console(theme=THEME, file=io.StringIO(), width=112, highlight=False)
     print_search_summary(console, report)
     return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_the_closing_page_is_named_by_how_the_search_ended(
+    stopped: tuple[KernelStore, SearchReport],
+) -> None:
+    report = stopped[1]
+    assert "search interrupted" in _summary(report)
+    ended = report.ended.model_copy(update={"interrupted": False})
+    assert "search finished" in _summary(report.model_copy(update={"ended": ended}))
+    capped = ended.model_copy(update={"capped": True})
+    assert "search capped" in _summary(report.model_copy(update={"ended": capped}))

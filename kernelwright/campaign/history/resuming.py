@@ -6,20 +6,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kernelwright.campaign.event import CampaignBegan, Event, ModelRemarked
+from kernelwright.campaign.event import CampaignBegan, CampaignEnded, Event, ModelRemarked
+from kernelwright.campaign.history.larger_caps import LargerCaps, larger_cap
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, Pause, is_paused
 from kernelwright.campaign.spec.campaign_spec import CampaignSpec
 from kernelwright.campaign.spec.spec_reading import campaign_spec_of, search_spec_of
 from kernelwright.errors import InputError, StoreError
 from kernelwright.evaluator.evaluation import Status
-from kernelwright.metal.diagnostic import Record
 from kernelwright.store import Campaign, HistoryEntry, KernelStore, LoggedEvent
 from kernelwright.store import owner as store_owner
 from kernelwright.store.owner import Owner
 
 _MOST_CAMPAIGNS = 1000
 _LOOK_S = 1.0
-_SECONDS_PER_HOUR = 3600.0
 STOP = "StopAsked"
 """The kind of the line in a run's log that asks it to end."""
 
@@ -116,26 +115,6 @@ class Resumption:
     spec: CampaignSpec
 
 
-class LargerCaps(Record):
-    """Caps in place of those that a campaign began with; None keeps one."""
-
-    dollars: float | None = None
-    tokens: int | None = None
-    calls: int | None = None
-    evaluations: int | None = None
-    hours: float | None = None
-
-    def on(self, spec: CampaignSpec) -> CampaignSpec:
-        """Return the settings with these caps."""
-        caps = self.model_dump(include={"dollars", "tokens", "calls"}, exclude_none=True)
-        changed: dict[str, object] = {"caps": spec.caps.model_copy(update=caps)}
-        if self.evaluations is not None:
-            changed["evaluations"] = self.evaluations
-        if self.hours is not None:
-            changed["seconds"] = self.hours * _SECONDS_PER_HOUR
-        return spec.model_copy(update=changed)
-
-
 def to_resume(
     store: KernelStore, wanted: str | None, larger: LargerCaps | None = None
 ) -> Resumption:
@@ -144,6 +123,7 @@ def to_resume(
     Raises:
         InputError: there is none, it still runs, it ran to its end, or a cap ended it and no
             other cap is given.
+        UsageError: a cap is given that is used up.
     """
     refuse_search(store, wanted)
     runs = current(nights(store))
@@ -154,20 +134,32 @@ def to_resume(
             f"campaign {shown_id(run)[:8]} ({run.name}) still runs in {Owner.parse(run.owner)}; "
             f"stop it with: kernelwright campaign stop {shown_id(run)[:8]}"
         )
+    short_id = shown_id(run)[:8]
+    ended = _ending_of(store, run)
     if run.state == "finished":
+        more = "candidates or a longer plateau in its file, no larger cap, would try more; "
         raise InputError(
-            f"campaign {shown_id(run)[:8]} ({run.name}) ran to its end; read it with: "
-            f"kernelwright report {shown_id(run)[:8]} --html report.html"
+            f"campaign {short_id} ({run.name}) ran to its end; "
+            f"{more if ended and ended.cap else ''}read it with: "
+            f"kernelwright report {short_id} --html report.html"
         )
     before = campaign_spec_of(run)
     assert before is not None
-    spec = (larger or LargerCaps()).on(before)
+    larger = larger or LargerCaps()
+    larger.check(store, store.runs(shown_id(run)))
+    spec = larger.on(before)
     if run.state == "capped" and spec == before:
         raise InputError(
-            f"campaign {shown_id(run)[:8]} ({run.name}) ended at a cap; give a larger one to go "
-            f"on, such as: kernelwright campaign resume {shown_id(run)[:8]} {_larger_cap(before)}"
+            f"campaign {short_id} ({run.name}) ended at a cap; give a larger one to go on, such "
+            f"as: kernelwright campaign resume {short_id} "
+            f"{larger_cap(before, ended.cap if ended else '')}"
         )
     return Resumption(run.root_id, spec)
+
+
+def _ending_of(store: KernelStore, run: Campaign) -> CampaignEnded | None:
+    ended = store.events(run.id, kinds=(CampaignEnded.__name__,))
+    return ended[-1].read(CampaignEnded) if ended else None
 
 
 def refuse_search(store: KernelStore, wanted: str | None) -> None:
@@ -191,17 +183,6 @@ def _newest_of_its_campaign(
     every = nights(store)
     found = find_campaign(runs if wanted is None else every, wanted)
     return next(run for run in every if shown_id(run) == shown_id(found))
-
-
-def _larger_cap(spec: CampaignSpec) -> str:
-    """Write an option that doubles the first cap there is."""
-    if spec.evaluations is not None:
-        return f"--evaluations {2 * spec.evaluations}"
-    if spec.seconds is not None:
-        return f"--hours {2 * spec.seconds / _SECONDS_PER_HOUR:g}"
-    caps = spec.caps.model_dump(exclude_none=True)
-    name, value = next(iter(caps.items()), ("dollars", 1.0))
-    return f"--{name} {2 * value:g}"
 
 
 def ask_to_stop(store: KernelStore, campaign_id: str) -> None:

@@ -41,8 +41,9 @@ def search_summary(report: SearchReport, width: int) -> RenderableType:
         for label, text in notes:
             grid.add_row(label, text)
         parts += [Text(), grid]
-    title = Text("search interrupted" if report.ended.interrupted else "search finished")
-    title.stylize("warn" if report.ended.interrupted else "title")
+    is_early = report.ended.interrupted or report.ended.capped
+    ending = "interrupted" if report.ended.interrupted else "capped" if is_early else "finished"
+    title = Text(f"search {ending}", style="warn" if is_early else "title")
     panel = Panel(
         Group(*parts),
         title=title,

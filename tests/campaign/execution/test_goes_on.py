@@ -14,12 +14,13 @@ from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.campaign import Engine, capture_subjects
 from kernelwright.campaign.event import CampaignEnded
 from kernelwright.campaign.execution.run_settings import RunSettings
+from kernelwright.campaign.history.larger_caps import LargerCaps
 from kernelwright.campaign.history.ledger import abandoned
-from kernelwright.campaign.history.resuming import LargerCaps, to_resume
+from kernelwright.campaign.history.resuming import to_resume
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.search_report import SearchReport
 from kernelwright.campaign.spec.campaign_spec import CampaignSpec
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo
@@ -102,6 +103,8 @@ def test_a_cap_leaves_a_campaign_that_a_larger_one_resumes(tmp_path: Path) -> No
         assert state_of(store, capped).state == "capped"
         with pytest.raises(InputError, match=r"ended at a cap; give a larger .* --evaluations 10"):
             to_resume(store, capped.id[:8])
+        with pytest.raises(UsageError, match=r"expected --evaluations above the 5 .* found 5"):
+            to_resume(store, capped.id[:8], LargerCaps(evaluations=5))
         found = to_resume(store, capped.id[:8], LargerCaps(evaluations=500))
         second = ScriptedJudge()
         engine = Engine(
