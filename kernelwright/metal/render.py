@@ -70,12 +70,13 @@ def render(launch: Launch, program: BoundProgram) -> Rendered:
     start = text.find(_OPENING, len(header)) + len(_OPENING)
     if not text.startswith(header) or not text.startswith(source, start):
         raise DeviceError(f"mlx {version('mlx')} generates kernels in an unknown form.")
+    signature = text[len(header) : start]
     return Rendered(
         name=name,
         header=header,
-        signature=text[len(header) : start],
+        signature=signature,
         source=text[start:],
-        buffers=_buffers(text[len(header) :], kernel),
+        buffers=_buffers(f"{signature}}}", kernel),
     )
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -97,6 +98,7 @@ def code(tokens: Iterable[Token]) -> list[Token]:
     return [t for t in tokens if t.kind not in _BLANK and not t.directive]
 
 
+@lru_cache(maxsize=64)
 def without_comments(text: str) -> str:
     """Blank every comment out, keeping each remaining character at its line and column."""
     if "/" not in text:
