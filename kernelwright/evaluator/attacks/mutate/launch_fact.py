@@ -87,25 +87,33 @@ def _told(kernel: Kernel, program: Program) -> Kernel:
     sizes = [size for size in kernel.threadgroup if isinstance(size, int)]
     if len(sizes) != len(_AXES):
         return kernel
-    written = _attributes(sizes)
+    written = _attributes(sizes, kernel.grid)
     source = "".join(written.get(token.text, token.text) for token in tokenize(kernel.source))
     facts = " ".join(f"__builtin_assume({fact});" for fact in _facts(kernel, program, sizes))
     return kernel.model_copy(update={"source": f"{facts}\n{source}"})
 
 
-def _attributes(sizes: Sequence[int]) -> Mapping[str, str]:
+def _attributes(sizes: Sequence[int], grid: Sequence[Extent]) -> Mapping[str, str]:
     """Return the attributes that follow from two positions, as expressions of these."""
     x, y, z = sizes
     index = f"({_THREAD}.x + {_THREAD}.y * {x}u + {_THREAD}.z * {x * y}u)"
     if y == z == 1:
         index = f"({_THREAD}.x)"
+    known = {"thread_position_in_grid": f"uint3({', '.join(_positions(sizes))})"}
+    if (y * z > 1 and not _divides(x, grid[0])) or (z > 1 and not _divides(y, grid[1])):
+        # At an edge with fewer threads others have the same index.
+        return known
     groups = -(-prod(sizes) // _SIMDGROUP)
     return {
-        "thread_position_in_grid": f"uint3({', '.join(_positions(sizes))})",
+        **known,
         "thread_index_in_threadgroup": index,
         "thread_index_in_simdgroup": f"({index} % {_SIMDGROUP}u)",
         "simdgroup_index_in_threadgroup": f"({index} / {_SIMDGROUP}u)" if groups > 1 else "(0u)",
     }
+
+
+def _divides(size: int, threads: Extent) -> bool:
+    return size == 1 or (isinstance(threads, int) and threads % size == 0)
 
 
 def _positions(sizes: Sequence[int]) -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.attacks.mutate.base import BaseProgram, programs_of, sources
+from kernelwright.evaluator.attacks.mutate.equivalence import machine_code
 from kernelwright.evaluator.attacks.mutate.symbolic.programs import leave_the_same
 from kernelwright.evaluator.attacks.mutate.symbolic.term import (
     Term,
@@ -124,6 +125,23 @@ def test_what_hangs_on_open_sizes_is_not_taken_for_those_of_the_task(asked: str)
     base = _rows("rowwise(lanes=32, rows=4")
     mutant = _edited(base.program, "out[row] =", f"if ({asked} != 3) out[row] =")
     assert not leave_the_same(base.task, base.program, mutant)
+
+
+def test_threads_at_an_edge_have_the_index_that_they_have_among_fewer() -> None:
+    source = next(s for s in sources("small") if s.name == "take_along_rows" and s.dtype)
+    found = programs_of(source, np.random.default_rng(1), 64)
+    base = next(b for b in found if b.program.kernels[0].threadgroup == (8, 8, 1))
+    # Six by six threads have an index of 31 among them, of eight by eight it is another's.
+    assert base.program.kernels[0].grid[0] == 6
+    mutant = _edited(
+        base.program, "out[place] =", "if (thread_index_in_simdgroup != 31) out[place] ="
+    )
+    assert not leave_the_same(base.task, base.program, mutant)
+    codes = (
+        machine_code(base.task, mutant, base.program),
+        machine_code(base.task, base.program, mutant),
+    )
+    assert None in codes or codes[0] != codes[1]
 
 
 def _unknown(high: int) -> Term:
