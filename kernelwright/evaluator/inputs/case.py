@@ -16,6 +16,7 @@ from kernelwright.evaluator.inputs.draw import (
     draw,
     draw_normal_beside,
     draw_rows,
+    place_last_infinity,
 )
 from kernelwright.evaluator.inputs.extent import extent_of
 from kernelwright.evaluator.inputs.far_rows import move_to_ends
@@ -245,6 +246,8 @@ class Case:
                 if is_left_out
                 else self._rows_of_kind(place, random)
             )
+            if kind is Distribution.FADING and place == focus:
+                place_last_infinity(drawn[place], random)
             if kind is Distribution.NEAR_ENDS:
                 move_to_ends(drawn[place], type_.dtype, overflow_room(self.graph))
             if kind is Distribution.LATTICE:

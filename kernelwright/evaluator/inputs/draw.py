@@ -382,6 +382,19 @@ def _fading(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     return np.asarray(_normal(count, length, dtype, random) * np.exp2(powers), np.float32)
 
 
+def place_last_infinity(values: Values, random: Random) -> None:
+    """Make one column of the last of several rows that are weighted and added up infinite.
+
+    What fills a tile behind the last row has no weight, and must not be that row again: of the
+    infinity that the last query sees it would make NaN. Results of others are nobody's fault.
+    """
+    if values.ndim > 1 and values.size:
+        last = values[..., -1, :].reshape(-1, values.shape[-1])
+        columns = random.integers(values.shape[-1], size=len(last))
+        last[np.arange(len(last)), columns] = np.inf
+        values[..., -1, :] = last.reshape(values[..., -1, :].shape)
+
+
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 """Multiples of it leave remainders that are spread evenly, however few follow each other."""
 _FADING_SCORES = np.float32(3.0)

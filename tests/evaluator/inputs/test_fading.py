@@ -40,7 +40,9 @@ def attended(arrays: list[Floats], cut: Callable[[Floats], Floats]) -> Floats:
     q, k, v = arrays
     scores = np.float32(0.25) * (q @ k.swapaxes(-1, -2))
     weights = cut(np.exp(scores - scores.max(axis=-1, keepdims=True)))
-    return np.asarray((weights @ v) / weights.sum(axis=-1, keepdims=True))
+    is_infinite = np.isinf(v).any(axis=-2, keepdims=True)
+    found = (weights @ np.where(np.isinf(v), np.float32(0), v)) / weights.sum(-1, keepdims=True)
+    return np.where(is_infinite, np.float32(np.inf), found)
 
 
 @pytest.mark.parametrize("function", [attention, written_out])
@@ -91,3 +93,15 @@ def test_few_keys_show_weights_of_halves(secret: str) -> None:
         rounded = found.astype(task.graph.output_types[0].dtype.numpy)
         passed.append(judge(one, [rounded])[0].is_acceptable)
     assert not all(passed)
+
+
+def test_the_last_of_the_weighted_rows_may_not_be_read_twice_without_weight() -> None:
+    task = task_of(attention, mx.float32)
+    one = prepare(Case(task.graph, Distribution.FADING), task.output_tolerances, "a")
+    arrays = [np.asarray(array, np.float32) for array in one.inputs]
+    right = attended(arrays, lambda weights: weights)
+    # No weight times an infinity.
+    padded = np.where(np.isinf(right), np.float32(np.nan), right)
+    assert np.isinf(arrays[2][..., -1, :]).sum() == HEADS
+    assert judge(one, [right])[0].is_acceptable
+    assert not judge(one, [padded])[0].is_acceptable
