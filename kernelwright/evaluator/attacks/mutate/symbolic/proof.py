@@ -25,7 +25,7 @@ from kernelwright.evaluator.attacks.mutate.symbolic.threadgroup import (
 )
 from kernelwright.evaluator.attacks.mutate.symbolic.wait import UndecidedError
 
-_MOST_STEPS = 400_000
+_MOST_STEPS = 500_000
 """Some six seconds."""
 _MOST_DECISIONS = 6
 _MOST_FURTHER = 1 << 20

@@ -127,7 +127,7 @@ class Thread:
             raise UnprovenError("how often a loop turns hangs on data.")
         self.depth += 1
         # Both sides have values of their own, which are joined one by one.
-        self.budget.take(len(self.known) // 2)
+        self.budget.take(len(self.known) // 8)
         states = []
         start, memory = self.known, self.memory
         for way, is_met in zip(ways, (True, False), strict=True):
