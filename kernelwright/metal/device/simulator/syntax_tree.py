@@ -18,6 +18,7 @@ _OWN = re.compile(
 """What the front end adds for each kernel, once."""
 _QUOTED = re.compile(r"'([^']*)'(?::'([^']*)')?")
 _PLACE = re.compile(r"(?:(?P<file>[^<>\s][^<>]*?):)?(?P<line>\d+):(?P<column>\d+)$")
+_NAMED_PLACE = re.compile(r"(?:.*:)?\d+:\d+|col:\d+")
 _CAST = re.compile(r"<(\w+)(?: \([^)]*\))?>")
 _TARGET = re.compile(r"(?:->|\.)?\w* ?(0x[0-9a-f]+)")
 
@@ -163,7 +164,7 @@ class _Reader:
         ends = [self._place(text) for text in _split(rest[start + 1 : stop])]
         details = rest[stop + 1 :].lstrip()
         name, _, after = details.partition(" ")
-        if re.fullmatch(r"(?:.*:)?\d+:\d+|col:\d+", name):
+        if ":" in name and _NAMED_PLACE.fullmatch(name):
             named = self._place(name)
             return named or (ends[0] if ends else None), after
         return (ends[0] if ends else None), details
@@ -182,6 +183,10 @@ class _Reader:
 
 
 def _closing(text: str, start: int) -> int:
+    """Return the place of the bracket that closes the one at `start`."""
+    first = text.find(">", start)
+    if first > 0 and text.find("<", start + 1, first) < 0:
+        return first
     depth = 0
     for index in range(start, len(text)):
         depth += {"<": 1, ">": -1}.get(text[index], 0)
