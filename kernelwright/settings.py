@@ -21,9 +21,10 @@ from pydantic_settings import (
 
 from kernelwright.errors import InputError
 from kernelwright.settings_file import FILE, PROJECT_FILE, SettingsFile, find_settings_file
-from kernelwright.validation import reason_of
+from kernelwright.validation import LARGEST, MOST_JOBS, reason_of
 from kernelwright.variable import PREFIX, check_variables, variable_of
 
+_MOST = int(LARGEST)
 DEFAULT = "default"
 """The origin of a setting that nobody chose."""
 _KEPT_FOLDERS = 64
@@ -88,12 +89,22 @@ class Settings(BaseSettings):
         BeforeValidator(_listed),
     ] = Field(None, description="Whom to ask: provider:NAME; several step in for one another.")
     base_url: str | None = Field(None, description="Where the models are served.")
-    budget: float | None = Field(None, ge=0, description="The most dollars that models may cost.")
-    tokens: int | None = Field(None, ge=1, description="The most tokens that models may use.")
-    calls: int | None = Field(None, ge=1, description="The most calls to models.")
-    candidates: int | None = Field(None, ge=1, description="The most candidates for a task.")
-    repairs: int | None = Field(None, ge=0, description="How often a failed program is repaired.")
-    jobs: int | None = Field(None, ge=1, description="Candidates to evaluate at once.")
+    budget: float | None = Field(
+        None, ge=0, le=LARGEST, description="The most dollars that models may cost."
+    )
+    tokens: int | None = Field(
+        None, ge=1, le=_MOST, description="The most tokens that models may use."
+    )
+    calls: int | None = Field(None, ge=1, le=_MOST, description="The most calls to models.")
+    candidates: int | None = Field(
+        None, ge=1, le=_MOST, description="The most candidates for a task."
+    )
+    repairs: int | None = Field(
+        None, ge=0, le=_MOST, description="How often a failed program is repaired."
+    )
+    jobs: int | None = Field(
+        None, ge=1, le=MOST_JOBS, description="Candidates to evaluate at once."
+    )
 
     @classmethod
     def settings_customise_sources(

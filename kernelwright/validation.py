@@ -8,7 +8,12 @@ if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
     from pydantic import ValidationError
 
-_MOST = 100
+_MOST = 80
+"""Characters of a value that a sentence repeats."""
+LARGEST = 1e12
+"""Of the numbers that people give: nothing here counts further, and no column overflows."""
+MOST_JOBS = 1024
+"""Candidates at once, on the largest of machines."""
 _IDENTIFIER = "[A-Za-z_]"
 _COUNTED = {
     "too_short": ("at least", "min_length", "items"),
@@ -21,6 +26,7 @@ _KINDS = {
     "tuple_type": "a list",
     "list_type": "a list",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
     "int_from_float": "a whole number",
     "int_type": "a whole number",
     "float_parsing": "a number",
@@ -50,7 +56,7 @@ def sentence_of(
     first = error.errors()[0]
     kind, place = first["type"], _place(first["loc"])
     place = (names or {}).get(place, place)
-    found = f", found {_shown(first['input'])}" if repeats_input else ""
+    found = f", found {shown(first['input'])}" if repeats_input else ""
     if kind == "missing":
         return f"expected {place or 'a value'}, found none; add it."
     if kind == "extra_forbidden":
@@ -77,7 +83,7 @@ def refusal_of(error: "ValidationError") -> str:
     first = error.errors()[0]
     if first["type"] == "value_error":
         return f"{reason_of(first)}."
-    return f"expected {reason_of(first)}, found {_shown(first['input'])}."
+    return f"expected {reason_of(first)}, found {shown(first['input'])}."
 
 
 def reason_of(fault: Mapping[str, object]) -> str:
@@ -110,6 +116,15 @@ def _place(steps: object) -> str:
     return place.removeprefix(".")
 
 
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _MOST else f"{shown[:_MOST]}…"
+def shown(value: object) -> str:
+    """Return what was found, as a sentence repeats it: as Python writes it, cut where it is long.
+
+    A text keeps both of its ends.
+    """
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):
+        # Nested too deeply, or a number of more digits than Python writes.
+        return f"a {type(value).__name__} that is too large to show"
+    half = _MOST // 2
+    return text if len(text) <= _MOST else f"{text[:half]}…{text[-half:]}"

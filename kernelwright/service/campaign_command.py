@@ -93,7 +93,7 @@ def resume(
     tokens: Annotated[int | None, typer.Option(min=1, help="A new cap on tokens.")] = None,
     calls: Annotated[int | None, typer.Option(min=1, help="A new cap on model calls.")] = None,
     evaluations: Annotated[int | None, typer.Option(min=1, help="A new cap on these.")] = None,
-    hours: Annotated[float | None, typer.Option(min=0, help="A new cap on time.")] = None,
+    hours: Annotated[float | None, typer.Option(min=0.001, help="A new cap on time.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Go on where a campaign was paused, killed, stopped or capped.

@@ -16,6 +16,7 @@ from kernelwright.service.option import (
     print_json,
     print_json_line,
 )
+from kernelwright.validation import MOST_JOBS
 
 
 class LocalFleetAddress(Record):
@@ -25,7 +26,9 @@ class LocalFleetAddress(Record):
 
 
 def up(
-    workers: Annotated[int, typer.Option(min=1, help="How many worker processes.")] = 3,
+    workers: Annotated[
+        int, typer.Option(min=1, max=MOST_JOBS, help="How many worker processes.")
+    ] = 3,
     device: DeviceOption = None,
     folder: Annotated[
         Path | None,

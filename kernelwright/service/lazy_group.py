@@ -22,6 +22,7 @@ from typer.main import get_command
 
 from kernelwright.service.help_page import LISTS_FIT, PANELS_FIT, HelpContext
 from kernelwright.service.model_option import check_a_model_is_asked
+from kernelwright.service.number_bound import bound_numbers
 from kernelwright.service.placeholder import name_placeholder, name_placeholders
 from kernelwright.validation import refusal_of
 
@@ -68,6 +69,7 @@ class CommandEntry:
         command = get_command(app)
         assert isinstance(command, TyperCommand)
         name_placeholders(command)
+        bound_numbers(command)
         return command
 
 

@@ -13,6 +13,7 @@ from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import PROFILES, find_profile
 from kernelwright.printable import printable_json
+from kernelwright.validation import MOST_JOBS
 
 StoreOption = Annotated[
     str | None,
@@ -33,6 +34,7 @@ JobsOption = Annotated[
     int | None,
     typer.Option(
         min=1,
+        max=MOST_JOBS,
         help="Candidates to evaluate at once; by the machine's cores and memory if not given.",
         show_default=False,
     ),

@@ -116,7 +116,9 @@ def sync(
 
 
 def prune(
-    days: Annotated[int, typer.Option(min=1, help="Keep what is younger than this.")] = 30,
+    days: Annotated[
+        int, typer.Option(min=1, max=36_500, help="Keep what is younger than this.")
+    ] = 30,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     store: StoreOption = None,
     json: JsonOption = False,

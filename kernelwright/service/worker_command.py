@@ -9,6 +9,7 @@ from kernelwright.campaign.judging.device_lock import sole_worker
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.option import DeviceOption, JsonOption, Said, print_json_line
+from kernelwright.validation import MOST_JOBS
 
 
 def worker(
@@ -24,12 +25,16 @@ def worker(
     gpu: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Which NVIDIA GPU, by index; one worker each.", show_default=False
+            min=0, max=1023, help="Which NVIDIA GPU, by index; one worker each.", show_default=False
         ),
     ] = None,
     jobs: Annotated[
         int,
-        typer.Option(min=1, help="Candidates at once; on a GPU one is timed, on a Mac one alone."),
+        typer.Option(
+            min=1,
+            max=MOST_JOBS,
+            help="Candidates at once; on a GPU one is timed, on a Mac one alone.",
+        ),
     ] = 1,
     json: JsonOption = False,
 ) -> None:

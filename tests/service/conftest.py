@@ -1,6 +1,7 @@
 """A store with one real search in it: found once, asked many times."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -48,3 +49,11 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     champion_id = report.tasks[0].champion_id
     assert champion_id is not None
     return Searched(url, champion_id)
+
+
+@pytest.fixture
+def empty_store(tmp_path: Path) -> str:
+    """Make a store with nothing in it, and return where it is."""
+    url = str(tmp_path / "empty.db")
+    KernelStore(url).close()
+    return url

@@ -21,7 +21,7 @@ _WITHOUT_JSON = {"run", "mcp"}
 """Their standard output is the program's that they run, and the protocol's that they speak."""
 
 
-def _commands() -> list[tuple[str, CommandEntry]]:
+def all_commands() -> list[tuple[str, CommandEntry]]:
     found = []
     for name, entry in COMMANDS.items():
         inner = entry.commands if isinstance(entry, GroupEntry) else {"": entry}
@@ -29,13 +29,13 @@ def _commands() -> list[tuple[str, CommandEntry]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "entry"), _commands())
+@pytest.mark.parametrize(("name", "entry"), all_commands())
 def test_every_command_prints_json_when_asked(name: str, entry: CommandEntry) -> None:
     options = {option for p in entry.load(name).params for option in p.opts}
     assert ("--json" in options) is (name not in _WITHOUT_JSON)
 
 
-@pytest.mark.parametrize(("name", "entry"), _commands())
+@pytest.mark.parametrize(("name", "entry"), all_commands())
 def test_every_placeholder_says_what_to_write(name: str, entry: CommandEntry) -> None:
     for option in entry.load(name).params:
         if isinstance(option, TyperOption):
@@ -46,7 +46,7 @@ def test_every_placeholder_says_what_to_write(name: str, entry: CommandEntry) ->
     ]
 
 
-@pytest.mark.parametrize(("name", "entry"), _commands())
+@pytest.mark.parametrize(("name", "entry"), all_commands())
 def test_a_placeholder_tells_more_than_the_options_name(name: str, entry: CommandEntry) -> None:
     # A name that is a noun of the field is what to write; one of its parts is not.
     nouns = {"CHIP", "TOKEN", "OP", "DTYPE", "NAME", "GROUP", "CASE", "STATUS", "KERNEL"}
@@ -63,7 +63,7 @@ def test_flags_of_groups_take_nothing(group: str) -> None:
     assert "<" not in CliRunner().invoke(app, [*group.split(), "--help"]).output
 
 
-@pytest.mark.parametrize(("name", "entry"), _commands())
+@pytest.mark.parametrize(("name", "entry"), all_commands())
 def test_a_placeholder_agrees_with_what_is_said_of_the_option(
     name: str, entry: CommandEntry
 ) -> None:

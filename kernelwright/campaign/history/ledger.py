@@ -13,6 +13,7 @@ from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import KernelStore, ModelCall, ModelOutcome, RecordedModelCall
+from kernelwright.validation import shown
 
 _MICRO = 1_000_000
 _ENDED = "ConversationEnded"
@@ -235,8 +236,8 @@ def runs_to_replay(store: KernelStore, prefix: str) -> list[str]:
         talked = (c for c in campaigns if store.dialogue.calls(c.id))
         latest = ", ".join(f"{c.id[:8]} ({c.name})" for c in islice(talked, 3)) or "none"
         raise InputError(
-            f"expected the beginning of one campaign's id after replay:, found {prefix!r}, which "
-            f"{len(found) or 'no'} campaigns have; the latest with conversations: {latest}."
+            f"expected the beginning of one campaign's id after replay:, found {shown(prefix)}, "
+            f"which {len(found) or 'no'} campaigns have; the latest with conversations: {latest}."
         )
     return [run.id for run in store.runs(found[0].root_id)]
 

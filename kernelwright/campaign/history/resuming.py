@@ -16,6 +16,7 @@ from kernelwright.evaluator.evaluation import Status
 from kernelwright.store import Campaign, HistoryEntry, KernelStore, LoggedEvent
 from kernelwright.store import owner as store_owner
 from kernelwright.store.owner import Owner
+from kernelwright.validation import shown
 
 _MOST_CAMPAIGNS = 1000
 _LOOK_S = 1.0
@@ -104,7 +105,7 @@ def find_campaign(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
         if wanted is None or wanted == run.name or _is_called(run, wanted):
             return next(r for r in runs if shown_id(r) == shown_id(run))
     listed = ", ".join(f"{shown_id(c)[:8]} ({c.name})" for c in runs[:3])
-    raise InputError(f"no campaign has the id or name {wanted!r}; the latest are: {listed}.")
+    raise InputError(f"no campaign has the id or name {shown(wanted)}; the latest are: {listed}.")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from kernelwright.campaign.spec.subject import Subject
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import Graph
 from kernelwright.store import KernelStore
+from kernelwright.validation import shown
 
 
 def capture_campaign(
@@ -54,7 +55,7 @@ def _recalled(function: CampaignFunction, store: KernelStore | None) -> Captured
     if found is None:
         where = store.label if store else "a store that is not there yet"
         raise InputError(
-            f"the wanted list of {where} has no call {fingerprint!r}; "
+            f"the wanted list of {where} has no call {shown(fingerprint)}; "
             "see: kernelwright store wanted"
         )
     graph = ir.gather_attention(Graph.from_json(found.graph_json))

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from kernelwright.campaign.spec.toml_line import line_of
 from kernelwright.errors import InputError
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.search.spec import TeamSpec
-from kernelwright.validation import reason_of
+from kernelwright.validation import LARGEST, reason_of, shown
 
 _SECONDS_PER_HOUR = 3600.0
 
@@ -40,7 +40,8 @@ class _NoPathError(ValueError):
 def _text_of(path: Path) -> str:
     if "\0" in str(path):
         raise _NoPathError(str(path))
-    return path.read_text()
+    # TOML is UTF-8; some editors of Windows put a mark before it.
+    return path.read_text(encoding="utf-8-sig")
 
 
 def read_campaign_file(path: Path) -> tuple[CampaignSpec, ...]:
@@ -52,7 +53,9 @@ def read_campaign_file(path: Path) -> tuple[CampaignSpec, ...]:
     text = ""
     try:
         text = _text_of(path)
-        parsed = CampaignFile.model_validate(tomllib.loads(text))
+        tables = tomllib.loads(text)
+        _check_numbers(tables, path, text)
+        parsed = CampaignFile.model_validate(tables)
     except (OSError, _NoPathError) as e:
         raise InputError(
             f"expected a campaign's TOML file, found nothing readable at {str(path)!r}; "
@@ -60,6 +63,8 @@ def read_campaign_file(path: Path) -> tuple[CampaignSpec, ...]:
         ) from e
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise InputError(f"{path} is no TOML: {e}.") from e
+    except RecursionError:
+        raise InputError(f"{path} holds lists or tables that are nested too deeply.") from None
     except ValidationError as e:
         raise InputError(_sentence(path, text, e)) from e
     return _spec(parsed, path).model_copy(update={"file": str(path)}).to_the_end()
@@ -72,6 +77,7 @@ def spec_of(settings: Mapping[str, object], folder: Path = Path()) -> CampaignSp
         InputError: a key is wrong; one sentence says which.
     """
     place = folder / "campaign"
+    _check_numbers(settings, Path("campaign"), "")
     try:
         return _spec(CampaignFile.model_validate(settings), place)
     except ValidationError as e:
@@ -129,18 +135,53 @@ def _shared(cap: int | None, share: int, path: Path, key: str) -> int | None:
     return None if cap is None else cap // share
 
 
+def _check_numbers(tables: Mapping[str, object], path: Path, text: str) -> None:
+    """See that every number is one that can be counted with.
+
+    Raises:
+        InputError: one is no number, infinite, or larger than anything that a night takes.
+    """
+    for steps, number in _numbers(tables, []):
+        if not abs(number) <= LARGEST:
+            raise InputError(
+                f"{_where(path, text, steps)}: {_named(steps)} should be a number up to "
+                f"{LARGEST:g}, found {shown(number)}."
+            )
+
+
+def _numbers(
+    value: object, steps: list[str | int]
+) -> Iterator[tuple[list[str | int], int | float]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _numbers(inner, [*steps, str(key)])
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from _numbers(inner, [*steps, place])
+    elif isinstance(value, int | float):
+        yield steps, value
+
+
+def _where(path: Path, text: str, steps: Sequence[str | int]) -> str:
+    line = line_of(text, steps)
+    return f"{path}, line {line}" if line else str(path)
+
+
+def _named(steps: Sequence[str | int]) -> str:
+    """Name a table and a key in it."""
+    table, *rest = steps or ("functions",)
+    head = f"[{table}]" if rest else ""
+    if rest and isinstance(rest[0], int):
+        head = f"[[{table}]] number {rest.pop(0) + 1}"
+    key = str(rest[0]) if rest else f"[{table}]" if steps else "[[functions]]"
+    return f"{head} {key}".strip()
+
+
 def _sentence(path: Path, text: str, error: ValidationError) -> str:
     """Name the line, the table and the key of the first fault, what was found, what is allowed."""
     first = error.errors()[0]
     steps = list(first["loc"])
-    line = line_of(text, steps)
-    where = f"{path}, line {line}" if line else str(path)
-    table = f"[{steps[0]}]" if len(steps) > 1 else ""
-    if len(steps) > 1 and isinstance(steps[1], int):
-        table = f"[[{steps[0]}]] number {steps[1] + 1}"
-        steps.pop(1)
-    key = str(steps[1]) if len(steps) > 1 else f"[{steps[0]}]" if steps else "[[functions]]"
-    place = f"{table} {key}".strip()
+    where, place = _where(path, text, steps), _named(steps)
     if first["type"] == "extra_forbidden":
         return f"{where}: {place} is no key of a campaign; see: kernelwright campaign init"
     if first["type"] == "missing":
@@ -148,8 +189,9 @@ def _sentence(path: Path, text: str, error: ValidationError) -> str:
     if not steps:
         return f"{where}: {place} is missing, and so is [wanted]; see: kernelwright campaign init"
     if first["type"] == "value_error":
-        # Our own words, which say what was found.
+        # Our own words, most of which say what was found.
         told = first["msg"].removeprefix("Value error, ")
-        found = "" if isinstance(first["input"], Mapping) else f", found {first['input']!r}"
-        return f"{where}: {place}: {told}{found}."
-    return f"{where}: {place} should be {reason_of(first)}, found {first['input']!r}."
+        if not isinstance(first["input"], Mapping) and ", found " not in told:
+            told += f", found {shown(first['input'])}"
+        return f"{where}: {place}: {told}."
+    return f"{where}: {place} should be {reason_of(first)}, found {shown(first['input'])}."

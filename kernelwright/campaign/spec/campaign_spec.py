@@ -19,15 +19,15 @@ class CampaignFunction(Record):
 
     target: str
     inputs: tuple[str, ...] = ()
-    priority: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    priority: float = Field(default=1.0, gt=0, allow_inf_nan=False, strict=True)
 
 
 class CampaignWanted(Record):
     """How much of the store's wanted list a night takes up."""
 
-    most: int = Field(default=10, ge=1)
+    most: int = Field(default=10, ge=1, strict=True)
     """The most frequent calls, those that have kernels by now left out."""
-    priority: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    priority: float = Field(default=1.0, gt=0, allow_inf_nan=False, strict=True)
 
 
 class CampaignExport(Record):

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
 
 from kernelwright.agents.providers.price import Price, prices_in
 from kernelwright.agents.session.spec import ModelSpec
@@ -18,6 +18,11 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes, read_size
 from kernelwright.metal.diagnostic import Record
+from kernelwright.validation import MOST_JOBS
+
+_Count = Annotated[int, Strict()]
+"""Texts and truth values are no numbers."""
+_Number = Annotated[float, Strict()]
 
 
 def _check(read: Callable[[], object]) -> None:
@@ -25,7 +30,7 @@ def _check(read: Callable[[], object]) -> None:
     try:
         read()
     except KernelwrightError as e:
-        raise ValueError(str(e).partition(", found")[0].rstrip(".")) from e
+        raise ValueError(str(e).rstrip(".")) from e
 
 
 class CampaignOptions(Record):
@@ -37,11 +42,11 @@ class CampaignOptions(Record):
     """What a threadgroup may take on each of the devices."""
     chips: tuple[str, ...] = ()
     """Of a fleet, for one device, each with a search of its own; none is what most workers have."""
-    jobs: int = Field(default=2, ge=1)
-    candidates: int = Field(default=12, ge=1)
-    repairs: int = Field(default=2, ge=0)
-    plateau: int = Field(default=8, ge=1)
-    minimum_effect: float = Field(default=0.02, ge=0, lt=1)
+    jobs: _Count = Field(default=2, ge=1, le=MOST_JOBS)
+    candidates: _Count = Field(default=12, ge=1)
+    repairs: _Count = Field(default=2, ge=0)
+    plateau: _Count = Field(default=8, ge=1)
+    minimum_effect: _Number = Field(default=0.02, ge=0, lt=1)
 
     @field_validator("chips")
     @classmethod
@@ -52,6 +57,11 @@ class CampaignOptions(Record):
         if any(not chip.strip() for chip in chips):
             raise ValueError("expected names of chips, such as 'Apple M4 Pro'")
         return chips
+
+    @field_validator("threadgroup_memory", mode="before")
+    @classmethod
+    def _is_text(cls, size: object) -> object:
+        return str(size) if type(size) is int else size
 
     @field_validator("threadgroup_memory")
     @classmethod
@@ -88,20 +98,20 @@ class CampaignModels(Record):
 class CampaignCaps(Record):
     """What the whole night may take; None leaves a kind unlimited."""
 
-    dollars: float | None = Field(default=None, ge=0)
-    tokens: int | None = Field(default=None, ge=1)
-    calls: int | None = Field(default=None, ge=1)
-    hours: float | None = Field(default=None, gt=0)
-    evaluations: int | None = Field(default=None, ge=1)
+    dollars: _Number | None = Field(default=None, ge=0)
+    tokens: _Count | None = Field(default=None, ge=1)
+    calls: _Count | None = Field(default=None, ge=1)
+    hours: _Number | None = Field(default=None, gt=0)
+    evaluations: _Count | None = Field(default=None, ge=1)
 
 
 class CampaignTaskCaps(Record):
     """What the model calls for one task may take."""
 
-    dollars: float | None = Field(default=None, ge=0)
-    tokens: int | None = Field(default=None, ge=1)
-    calls: int | None = Field(default=None, ge=1)
-    minutes: float | None = Field(default=None, gt=0)
+    dollars: _Number | None = Field(default=None, ge=0)
+    tokens: _Count | None = Field(default=None, ge=1)
+    calls: _Count | None = Field(default=None, ge=1)
+    minutes: _Number | None = Field(default=None, gt=0)
 
 
 class CampaignFile(Record):

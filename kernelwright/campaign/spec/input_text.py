@@ -23,6 +23,7 @@ from kernelwright.campaign.spec.input_nest import (
 from kernelwright.errors import InputError, UsageError
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.validation import shown
 
 FREE_SIZE = 128
 """Stands for a named size that nobody sets."""
@@ -75,7 +76,9 @@ def read_inputs(
     types = [found for _, value in read for found in _types_in(value)]
     used = {extent for type_ in types for extent in type_.extents if not extent[0].isdigit()}
     for name in used & values.keys() - sizes.keys():
-        raise UsageError(f"expected a whole number for the size {name!r}, found {values[name]!r}.")
+        raise UsageError(
+            f"expected a whole number for the size {name!r}, found {shown(values[name])}."
+        )
     _check_names(values, used, parameters)
     ends = [False, True] if any(t.has_range for t in types) else [False]
     return [_example(read, sizes, used, parameters, least=least) for least in ends]
@@ -90,7 +93,7 @@ def _check_names(
     if free and stray and parameters is not None:
         raise UsageError(
             f"expected a size for {', '.join(sorted(free))}, found {stray[0]}="
-            f"{values[stray[0]]!r}, "
+            f"{shown(values[stray[0]])}, "
             "which is no size in a type and no parameter; check the name."
         )
 
@@ -149,7 +152,7 @@ def _read(text: str, home: str = "") -> tuple[str | None, object]:
     except (AssertionError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise UsageError(
             f"expected an input such as 'bf16[2048,4096]', 'mask=bool[16,16]', 'f16[1..4096,64]' "
-            f"or 'n=3', or text in quotes such as \"mode='sum'\", found {text!r}."
+            f"or 'n=3', or text in quotes such as \"mode='sum'\", found {shown(text)}."
         ) from None
 
 
@@ -166,7 +169,7 @@ def _type(match: re.Match[str]) -> _Type:
     backwards = [ends for ends in ranges if ends[0] > ends[1]]
     if backwards:
         found = "..".join(map(str, backwards[0]))
-        raise UsageError(f"expected a range from small to large, found {found!r}.")
+        raise UsageError(f"expected a range from small to large, found {shown(found)}.")
     return _Type(_dtype(match["dtype"]), extents)
 
 

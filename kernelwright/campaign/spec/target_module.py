@@ -13,6 +13,7 @@ from types import ModuleType
 
 from kernelwright.campaign.spec.input_nest import SUBJECT
 from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.validation import shown
 
 CATALOG = "catalog:"
 """Begins a target that is one of the ready tasks."""
@@ -107,14 +108,14 @@ def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None
     except ModuleNotFoundError as e:
         if e.name and f"{missing}.".startswith(f"{e.name}."):
             raise InputError(
-                f"expected a Python file or module, found no {e.name!r} from {search}; "
+                f"expected a Python file or module, found no {shown(e.name)} from {search}; "
                 "check the name, or write a path that ends in .py."
             ) from e
         package = package_of(place)
         if package and e.name and package.module.partition(".")[0] == e.name.partition(".")[0]:
             raise _NeedsPackageError(place, package) from e
         raise InputError(
-            f"{place} needs the package {e.name!r}, which is not installed; "
+            f"{place} needs the package {shown(e.name)}, which is not installed; "
             "install it and run the command again."
         ) from e
     except Exception as e:

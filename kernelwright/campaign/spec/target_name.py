@@ -8,6 +8,7 @@ from types import FunctionType, ModuleType
 
 from kernelwright.annotation import examples_of, original_of
 from kernelwright.errors import InputError
+from kernelwright.validation import shown
 
 
 def resolved(
@@ -29,7 +30,7 @@ def resolved(
     for part in name.split("."):
         owner, found = found, _member(found, part)
         if found is None:
-            raise InputError(f"{path} has no function {name!r}; it has: {listed}.")
+            raise InputError(f"{path} has no function {shown(name)}; it has: {listed}.")
     if inspect.isclass(found):
         raise InputError(
             f"expected an object or a function, found the class {path}:{name}; "

@@ -4,11 +4,12 @@ import re
 
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
+from kernelwright.validation import shown
 
 MOST_THREADGROUP_BYTES = 227 * 1024
 """Of compute capability 9.0; CUDA C++ Programming Guide, technical specifications:
 https://docs.nvidia.com/cuda/cuda-c-programming-guide/#features-and-technical-specifications."""
-_SIZE = re.compile(r"(?P<number>\d+)\s*(?P<unit>K|KB|KiB|)", re.IGNORECASE)
+_SIZE = re.compile(r"(?P<number>\d{1,12})\s*(?P<unit>K|KB|KiB|)", re.IGNORECASE)
 
 
 def read_size(text: str) -> int:
@@ -19,7 +20,7 @@ def read_size(text: str) -> int:
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise InputError(f"expected a size such as 96K or 98304, found {text!r}.")
+        raise InputError(f"expected a size such as 96K or 98304, found {shown(text)}.")
     return int(found["number"]) * (1024 if found["unit"] else 1)
 
 

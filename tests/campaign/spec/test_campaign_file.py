@@ -50,7 +50,7 @@ def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
         ),
         (
             _SOFTMAX + '[campaign]\ndevices = ["metal", "cuda"]\nthreadgroup_memory = "96K"',
-            r"line 5: \[campaign\] threadgroup_memory: .*expected 32 KB .* on metal, .*found '96K'",
+            r"line 5: \[campaign\] threadgroup_memory: expected 32 KB .* metal.*found 96 KB; leave",
         ),
         (
             _SOFTMAX + '[campaign]\nthreadgroup_memory = "much"',
@@ -60,6 +60,29 @@ def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
             _SOFTMAX + '[campaign]\ndevices = ["metal", "cuda"]\nchips = ["Apple M2"]',
             r"\[campaign\] chips: .*chips belong to one device, and there are 2.*",
         ),
+        (
+            _SOFTMAX + "[caps]\nhours = inf",
+            r"line 4: \[caps\] hours should be a number up to 1e\+12, found inf\.",
+        ),
+        (_SOFTMAX + "[caps]\nhours = 1e300", r"\[caps\] hours should be .*found 1e\+300"),
+        (_SOFTMAX + "[caps]\ndollars = nan", r"\[caps\] dollars should be .*found nan"),
+        (_SOFTMAX + "[tools]\nturns = 1" + "0" * 40, r"\[tools\] turns should be a number up to"),
+        (_SOFTMAX + "priority = inf", r"line 3: \[\[functions\]\] number 1 priority should be"),
+        (
+            _SOFTMAX + "[campaign]\ncandidates = '4'",
+            r"\[campaign\] candidates should be a whole number, found '4'\.",
+        ),
+        (_SOFTMAX + "[campaign]\ncandidates = true", r"should be a whole number, found True\."),
+        (_SOFTMAX + "[caps]\nhours = true", r"\[caps\] hours should be a number, found True\."),
+        (
+            _SOFTMAX + "[campaign]\njobs = 1000000",
+            r"\[campaign\] jobs should be less than or equal to",
+        ),
+        (
+            _SOFTMAX + f'[campaign]\nname = "{"x" * 5000}"',
+            r"of at most 200 characters, found 'x{39}…x{39}'\.$",
+        ),
+        (_SOFTMAX + f"x = {'[' * 3000}{']' * 3000}", "are nested too deeply"),
         ("[campaign]", r"\[\[functions\]\] is missing, and so is \[wanted\]"),
         ("\n[campaign\n", r"is no TOML: .*at line 2, column 10"),
     ],
@@ -68,6 +91,12 @@ def test_a_bad_field_gets_one_sentence(tmp_path: Path, text: str, words: str) ->
     with pytest.raises(InputError, match=words) as caught:
         _read(tmp_path, text)
     assert "\n" not in str(caught.value)
+    assert str(caught.value).count("found") <= 1
+
+
+def test_a_size_may_be_a_number_and_a_file_may_begin_with_a_mark(tmp_path: Path) -> None:
+    (spec,) = _read(tmp_path, "\ufeff" + _SOFTMAX + "[campaign]\nthreadgroup_memory = 65536")
+    assert spec.threadgroup_bytes == 65536
 
 
 @pytest.mark.parametrize("target", ["absent.py:f", "here.py:g"])
