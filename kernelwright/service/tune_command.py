@@ -214,13 +214,14 @@ def _proven(
 ) -> "TuneReport":
     """Install what the store has, and compare the model with itself."""
     from kernelwright.metal.device.registry import open_device
+    from kernelwright.runtime.models.accuracy import compare_accuracy
     from kernelwright.runtime.models.install import optimize_model
     from kernelwright.runtime.models.proof import compare_tokens
     from kernelwright.runtime.models.speed import measure_speed
     from kernelwright.runtime.server import KernelServer
     from kernelwright.service.view.tuning import TuneReport
 
-    speed, sameness = None, None
+    speed, sameness, accuracy = None, None, None
     if found is not None and found.generates:
         server = KernelServer(store, device)
         # Unpacked weights multiply in another order than packed ones.
@@ -230,6 +231,10 @@ def _proven(
             speed = measure_speed(found.model)
         if prompts:
             sameness = compare_tokens(found.model, prompts=prompts, tokens=tokens)
+            if not sameness.same_bits:
+                accuracy = compare_accuracy(found.model)
     elif found is not None and found.example_inputs is None:
         raise InputError("expected a model that generates, or example_inputs().")
-    return TuneReport(model=workload.model, speed=speed, sameness=sameness, search=search)
+    return TuneReport(
+        model=workload.model, speed=speed, sameness=sameness, accuracy=accuracy, search=search
+    )

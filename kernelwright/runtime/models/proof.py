@@ -1,11 +1,13 @@
 """Whether a model with kernels says the same: greedy tokens, and the margins where they part."""
 
+import functools
 from collections.abc import Callable
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.models.accuracy import in_float32
 from kernelwright.runtime.models.toggle import without_kernels
 
 
@@ -20,7 +22,8 @@ class Divergence(Record):
     """Between the two best logits of the untouched model."""
     tuned_margin: float
     rounding: float
-    """How far the untouched model's own logits are apart, stepwise and as one prompt."""
+    """How far the untouched model's own logits are from those of the same model in float32, and
+    from its own when the same tokens come as one prompt: the larger of both."""
 
     @property
     def is_excused(self) -> bool:
@@ -56,6 +59,7 @@ def compare_tokens(
     """Decode greedily with and without kernels from random prompts, and compare."""
     divergences: list[Divergence] = []
     largest, bits, identical = 0.0, True, 0
+    exact = functools.cache(lambda: in_float32(model))
     for number in range(prompts):
         key = mx.random.key(seed + number)
         ids = mx.random.randint(0, 1000, (1, length), key=key).astype(mx.uint32)
@@ -71,7 +75,11 @@ def compare_tokens(
         if differ:
             place = differ[0]
             with without_kernels(model):
-                rounding = _rounding(model, ids, expected, sure, place)
+                rounding = max(
+                    _rounding(measure, ids, expected, sure, place)
+                    for measure in (model, exact())
+                    if measure is not None
+                )
             divergences.append(
                 Divergence(
                     prompt=number,
@@ -125,7 +133,7 @@ def _rounding(
     logits: mx.array,
     place: int,
 ) -> float:
-    """Return how far a model's logits are apart when the same tokens come all at once."""
+    """Return how far logits are from those that a model gives for the same tokens at once."""
     from mlx_lm.models.cache import make_prompt_cache
 
     given = mx.array([tokens[:place]], dtype=ids.dtype) if place else ids[:, :0]

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from kernelwright.campaign.report.search_report import SearchReport
 from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.models.accuracy import Accuracy
 from kernelwright.runtime.models.choosing import Choice
 from kernelwright.runtime.models.proof import Sameness
 from kernelwright.runtime.models.speed import Interval, Speed
@@ -52,6 +53,8 @@ class TuneReport(Record):
     speed: Speed | None
     """None where the device measures no time, or the model is not at hand."""
     sameness: Sameness | None
+    accuracy: Accuracy | None = None
+    """None where bits are the same, or there is nothing finer to compare with."""
     search: SearchReport | None
 
 
@@ -91,11 +94,21 @@ def print_tuning(console: Console, report: TuneReport) -> None:
                 f"untouched, {d.tuned_margin:.3g} tuned, rounding {d.rounding:.3g}: {verdict}",
                 highlight=False,
             )
+    if report.accuracy is not None:
+        console.print(_lost(report.accuracy), highlight=False)
     if search is not None:
         found = sum(task.champion_id is not None for task in search.tasks)
         console.print(
             f"search: {found} of {len(search.tasks)} tasks have a champion", highlight=False
         )
+
+
+def _lost(accuracy: Accuracy) -> str:
+    verdict = "no more than MLX loses" if accuracy.holds else "MORE THAN MLX LOSES"
+    return (
+        f"logits of {accuracy.tokens} tokens against a float32 model: off by "
+        f"{100 * accuracy.tuned:.3g} % tuned, {100 * accuracy.untouched:.3g} % untouched: {verdict}"
+    )
 
 
 def _ratio(interval: Interval) -> str:
