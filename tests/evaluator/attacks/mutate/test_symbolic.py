@@ -6,9 +6,11 @@ import pytest
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.attacks.mutate.base import BaseProgram, programs_of, sources
 from kernelwright.evaluator.attacks.mutate.equivalence import machine_code
+from kernelwright.evaluator.attacks.mutate.symbolic.memory import Memory, Pointer, Shared
 from kernelwright.evaluator.attacks.mutate.symbolic.programs import leave_the_same
 from kernelwright.evaluator.attacks.mutate.symbolic.term import (
     Term,
+    UnprovenError,
     added,
     compared,
     converted,
@@ -148,6 +150,19 @@ def _unknown(high: int) -> Term:
     found = unknown("test", low=0, high=high)
     assert isinstance(found, Term)
     return found
+
+
+def test_a_variable_is_read_and_written_by_parts() -> None:
+    memory, start = Memory(Shared()), Pointer("own 1", 0)
+    memory.write(start, 8, 0x1122334455667788)
+    memory.write(start.moved(2), 2, 0xABCD)
+    assert memory.read(start, 8) == 0x11223344ABCD7788
+    assert memory.read(start.moved(4), 4) == 0x11223344
+    memory.fill(start.moved(8), 16, 0xFF)
+    assert memory.read(start.moved(12), 2) == 0xFFFF
+    with pytest.raises(UnprovenError, match="other parts"):
+        memory.write(start.moved(6), 4, 0)
+    forget()
 
 
 def test_integers_are_sums_where_no_bit_is_lost() -> None:

@@ -1,6 +1,6 @@
 """Memory by cells: what a thread wrote since it met others, and what all threads see."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kernelwright.evaluator.attacks.mutate.symbolic.term import (
@@ -12,6 +12,7 @@ from kernelwright.evaluator.attacks.mutate.symbolic.term import (
     converted,
     integer,
     parts,
+    scaled,
     term,
     unknown,
 )
@@ -176,20 +177,29 @@ class Memory:
             self.write(target.moved(place), width, value)
 
     def _part(self, cell: Cell) -> object:
-        """Return a part of what was stored as a larger number, or of a range that was filled."""
-        _, _, start, size = cell
-        for other, value in self.stores.items():
-            if not _overlap(cell, other):
-                continue
-            if not _is_within(cell, other) or not isinstance(value, Value):
-                raise UnprovenError("a variable is read by other parts than were written.")
-            return self._piece(value, start - other[2], size, other[3])
+        """Return what was stored by other parts: in a larger number, or in several smaller ones."""
+        stored = {other: value for other, value in self.stores.items() if _overlap(cell, other)}
+        for other, value in stored.items():
+            if _is_within(cell, other) and isinstance(value, Value):
+                return self._piece(value, cell[2] - other[2], cell[3], other[3])
+        if stored:
+            return self._joined(cell, stored)
         for other, content in self.fills.items():
             if _is_within(cell, other):
                 if isinstance(content, Pointer):
-                    return self.read(content.moved(start - other[2]), size)
-                return int.from_bytes(bytes([content]) * size, "little")
+                    return self.read(content.moved(cell[2] - other[2]), cell[3])
+                return int.from_bytes(bytes([content]) * cell[3], "little")
         raise UnprovenError("a variable is read that was not written.")
+
+    def _joined(self, cell: Cell, stored: Mapping[Cell, object]) -> Value:
+        is_whole = sum(other[3] for other in stored) == cell[3]
+        if not is_whole or not all(_is_within(other, cell) for other in stored) or cell[3] > 8:
+            raise UnprovenError("a variable is read by other parts than were written.")
+        found: Value = 0
+        for other, value in stored.items():
+            part = converted("zext", number_of(value), 8 * other[3], 64)
+            found = added(found, scaled(part, 1 << (8 * (other[2] - cell[2])), 64), 64)
+        return found
 
     def _piece(self, value: Value, start: int, size: int, length: int) -> object:
         if isinstance(value, Term) and value.name == "load":
@@ -200,9 +210,21 @@ class Memory:
 
     def _drop_overlapping(self, cell: Cell) -> None:
         for other in [other for other in self.stores if other != cell and _overlap(cell, other)]:
-            if not _is_within(other, cell):
+            value = self.stores.pop(other)
+            if _is_within(other, cell):
+                continue
+            if not _is_within(cell, other) or not isinstance(value, Value):
                 raise UnprovenError("a variable is written by other parts than before.")
-            del self.stores[other]
+            self._keep_rest(other, value, cell)
+
+    def _keep_rest(self, whole: Cell, value: Value, taken: Cell) -> None:
+        """Keep what is left of a larger number before and behind a part that is overwritten."""
+        base, factors, start, size = whole
+        ends = (start, taken[2]), (taken[2] + taken[3], start + size)
+        for first, end in ends:
+            if first < end:
+                rest = self._piece(value, first - start, end - first, size)
+                self.stores[base, factors, first, end - first] = rest
 
     def within(self, pointer: Pointer, size: int) -> tuple[tuple[int, int, Value], ...]:
         """Return a variable's first cells: where each begins, how many bytes it has, its value."""
