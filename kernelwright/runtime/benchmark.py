@@ -24,7 +24,7 @@ from kernelwright.evaluator.speed.timing_cases import timing_cases
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.arguments import rebuild
 from kernelwright.ir.trace.array import is_array
-from kernelwright.ir.trace.capture import input_leaves, result_arrays
+from kernelwright.ir.trace.example_call import input_leaves, result_arrays
 from kernelwright.metal.device.array import to_mlx
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record

@@ -12,8 +12,8 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.trace.capture import is_capturing
 from kernelwright.ir.trace.refusal import check_returns_results
+from kernelwright.ir.trace.tracing import is_capturing
 from kernelwright.runtime.call import flatten, rebuild
 from kernelwright.runtime.derivative import Flat, Gradient, with_derivatives_of
 from kernelwright.runtime.effect import check_same_calls, refusing_effects

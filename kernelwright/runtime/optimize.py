@@ -14,8 +14,8 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.trace.capture import is_capturing
 from kernelwright.ir.trace.stitch import stitch
+from kernelwright.ir.trace.tracing import is_capturing
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.public_call import check_types, one_sentence
 from kernelwright.runtime.backward import Backward, Note

@@ -16,7 +16,7 @@ from kernelwright.evaluator import Status
 from kernelwright.ir import Graph, TensorType
 from kernelwright.ir.trace.arguments import rebuild
 from kernelwright.ir.trace.array import is_array
-from kernelwright.ir.trace.capture import input_leaves
+from kernelwright.ir.trace.example_call import input_leaves
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.runtime.export import ExampleCall
 from kernelwright.service.searched_input import planned_in, searched_as, types_of

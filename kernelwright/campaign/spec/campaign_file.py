@@ -171,8 +171,8 @@ def _named(steps: Sequence[str | int]) -> str:
     """Name a table and a key in it."""
     table, *rest = steps or ("functions",)
     head = f"[{table}]" if rest else ""
-    if rest and isinstance(rest[0], int):
-        head = f"[[{table}]] number {rest.pop(0) + 1}"
+    if rest and isinstance(place := rest[0], int):
+        head, rest = f"[[{table}]] number {place + 1}", rest[1:]
     key = str(rest[0]) if rest else f"[{table}]" if steps else "[[functions]]"
     return f"{head} {key}".strip()
 

@@ -1,44 +1,38 @@
 """From a Python function of MLX arrays to a graph, through MLX's own tracer."""
 
-import enum
 import inspect
-import io
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import cast
 
 import mlx.core as mx
 
-from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
+from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.ir.graph.nest import Tree, nest_of
-from kernelwright.ir.trace.arguments import Leaf, leaves, rebuild
-from kernelwright.ir.trace.array import is_array, to_mlx
 from kernelwright.ir.trace.closure import named_arrays, reachable
 from kernelwright.ir.trace.compiled_call import check_compiled
+from kernelwright.ir.trace.example_call import (
+    ExampleCall,
+    Function,
+    name_of,
+    returns_nothing,
+)
 from kernelwright.ir.trace.exporter import Trace, to_type
 from kernelwright.ir.trace.held import evaluate_held, is_one_without_values
-from kernelwright.ir.trace.random_state import kept_random_state
 from kernelwright.ir.trace.recorder import Recorder
 from kernelwright.ir.trace.refusal import (
-    check_returns_results,
     is_unexportable,
     line_in,
     line_of,
     line_of_definition,
     translated,
 )
+from kernelwright.ir.trace.tracing import tracing, unchanged_parameters
 from kernelwright.ir.trace.transformation import innermost
 from kernelwright.ir.trace.value_look import ValueLook
 
-Function = Callable[..., object]
-_PLAIN = (bool, int, float, complex, str, bytes, enum.Enum, mx.Dtype)
-_TRACING: dict[int, int] = {}
-"""How many captures are under way in each thread."""
 _ATTEMPTS = 3
 
 
@@ -55,7 +49,7 @@ def capture(fn: Function, *arrays: object, **keyword_arrays: object) -> Graph:
         InputError: `fn` cannot be called so, looks at an array's values, or returns no arrays.
         UnsupportedError: MLX cannot export a primitive that `fn` uses.
     """
-    return _graph_of(_Example.of(fn, arrays, keyword_arrays))[0]
+    return _graph_of(ExampleCall.of(fn, arrays, keyword_arrays))[0]
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ def capture_call(fn: Function, *arrays: object, **keyword_arrays: object) -> Cap
         InputError: as `capture`; only a function that changes an argument need return no arrays.
         UnsupportedError: as `capture`.
     """
-    example = _Example.of(fn, arrays, keyword_arrays, shows_arguments=True)
+    example = ExampleCall.of(fn, arrays, keyword_arrays, shows_arguments=True)
     return _call_of(fn, _captured(example))
 
 
@@ -101,7 +95,7 @@ def capture_labelled(
         InputError: as `capture_call`.
         UnsupportedError: as `capture_call`.
     """
-    example = _Example.of(fn, tuple(arrays), keyword_arrays, shows_arguments=True)
+    example = ExampleCall.of(fn, tuple(arrays), keyword_arrays, shows_arguments=True)
     recorder = Recorder(_source_file(fn))
     try:
         graph = _captured(example, recorder)
@@ -109,11 +103,11 @@ def capture_labelled(
         if not recorder.is_done:
             raise
         graph = _captured(example)
-    check_compiled(fn, _name(fn), example.arrays, example.call)
+    check_compiled(fn, name_of(fn), example.arrays, example.call)
     if recorder.on_cpu:
         places = ", ".join(f"{name} ({place})" for place, name in recorder.on_cpu.items())
         remark(
-            f"{_name(fn)} runs work on a stream of the CPU, in {places}; it is not kept: "
+            f"{name_of(fn)} runs work on a stream of the CPU, in {places}; it is not kept: "
             "kernels run on the GPU, and MLX's times are of the GPU, too."
         )
     return replace(_call_of(fn, graph).graph, results=example.nests[-1])
@@ -131,13 +125,13 @@ def _call_of(fn: Function, graph: Graph) -> CapturedCall:
     results, after = list(graph.outputs[:count]), graph.outputs[count:]
     changed = [(i, v) for i, v in enumerate(after) if v != graph.inputs[i]]
     if not results and not changed:
-        raise _returns_nothing(fn)
+        raise returns_nothing(fn)
     results += [v for v in dict.fromkeys(v for _, v in changed) if v not in results]
     pairs = tuple((place, results.index(value)) for place, value in changed)
     return CapturedCall(replace(graph, outputs=tuple(results)), pairs)
 
 
-def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
+def _captured(example: ExampleCall, recorder: Recorder | None = None) -> Graph:
     """Trace a call of the user's, after every array that it takes from elsewhere has values."""
     try:
         graph, made = _graph_of(example, recorder)
@@ -154,12 +148,12 @@ def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
 
 
 def _graph_of(
-    example: "_Example", recorder: Recorder | None = None
+    example: ExampleCall, recorder: Recorder | None = None
 ) -> tuple[Graph, frozenset[TensorType]]:
     """Trace a call; return its graph, and the types of what it makes without its inputs."""
     kept = _evaluated_parameters(example)
     for attempt in range(_ATTEMPTS):
-        with _unchanged_parameters(kept, _name(example.fn)):
+        with unchanged_parameters(kept, name_of(example.fn)):
             trace = _traced(example if attempt == 0 else replace(example, is_apart=True), recorder)
         if trace.is_complete:
             try:
@@ -171,17 +165,17 @@ def _graph_of(
         # The names that it saw are those of arrays of the trace that failed.
         recorder = None
     raise UnsupportedError(
-        f"MLX's tracer left out a result of {_name(example.fn)}; return each array once, "
+        f"MLX's tracer left out a result of {name_of(example.fn)}; return each array once, "
         "and capture again."
     )
 
 
-def _graph_in(trace: Trace, example: "_Example", recorder: Recorder | None) -> Graph:
+def _graph_in(trace: Trace, example: ExampleCall, recorder: Recorder | None) -> Graph:
     held = {} if recorder is None else named_arrays(example.fn)
     return trace.graph(example.keywords, example.names, held)
 
 
-def _evaluates_held(example: "_Example", is_likely: Callable[[mx.array], bool]) -> bool:
+def _evaluates_held(example: ExampleCall, is_likely: Callable[[mx.array], bool]) -> bool:
     """Evaluate the arrays without values that a call takes from elsewhere, if there are some."""
     if not is_one_without_values(is_likely, example.arrays):
         return False
@@ -193,12 +187,12 @@ def _evaluates_held(example: "_Example", is_likely: Callable[[mx.array], bool]) 
         return list(traced)
 
     # What fails here has its sentence from the trace itself.
-    with suppress(Exception), _tracing():
+    with suppress(Exception), tracing():
         mx.export_function(lambda event: None, settling, *example.arrays)
     return found
 
 
-def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:
+def _traced(example: ExampleCall, recorder: Recorder | None = None) -> Trace:
     trace, look = Trace(), ValueLook()
 
     def looking(*traced: mx.array) -> list[mx.array]:
@@ -206,12 +200,12 @@ def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:
             made = example.call(*traced)
         if look.error is not None:
             # The function caught what MLX said: without a trace it would have gone on otherwise.
-            name, line = _name(example.fn), line_in(look.frames())
+            name, line = name_of(example.fn), line_in(look.frames())
             raise translated(look.error, name, line) from look.error
         return made
 
     call = looking if recorder is None else partial(trace.watched, looking, recorder)
-    with _tracing():
+    with tracing():
         try:
             mx.export_function(trace.record, call, *example.arrays)
         except KernelwrightError:
@@ -219,11 +213,11 @@ def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:
         except (Exception, SystemExit) as e:
             line = line_of(e) or (_line_of_export(example) if is_unexportable(e) else "")
             line = line or line_of_definition(innermost(example.fn))
-            raise translated(e, _name(example.fn), line) from e
+            raise translated(e, name_of(example.fn), line) from e
     return trace
 
 
-def _line_of_export(example: "_Example") -> str:
+def _line_of_export(example: ExampleCall) -> str:
     """Return the user's line that first makes what MLX cannot export, by halving what is named."""
     found = Recorder(_source_file(example.fn))
 
@@ -254,153 +248,7 @@ def _line_of_export(example: "_Example") -> str:
     return f" ({first.file or found.file}:{first.line})"
 
 
-def is_capturing() -> bool:
-    """Say whether this thread captures a function, in which a kernel has no place."""
-    return bool(_TRACING) and threading.get_ident() in _TRACING
-
-
-def input_leaves(arrays: Sequence[object], keyword_arrays: Mapping[str, object]) -> list[Leaf]:
-    """List the arrays of a call in the order of a graph's inputs."""
-    positional = [leaf for i, tree in enumerate(arrays) for leaf in leaves(tree, f"x{i}", is_array)]
-    named = [
-        leaf
-        for name in sorted(keyword_arrays)
-        for leaf in leaves(keyword_arrays[name], name, is_array)
-    ]
-    return [*positional, *named]
-
-
-@dataclass(frozen=True)
-class _Example:
-    """A call of the function, seen as a function of a flat list of arrays."""
-
-    fn: Function
-    positional: tuple[object, ...]
-    named: Mapping[str, object]
-    arrays: list[mx.array]
-    names: tuple[str, ...]
-    keywords: tuple[str, ...]
-    shows_arguments: bool = False
-    """True where the arrays are returned as well, as the function leaves them."""
-    is_apart: bool = False
-    """True where each result is a view of its own.
-
-    MLX's exporter (0.32.4) names a result that it never reports where it merges what is behind
-    `mx.stop_gradient` with another result, as in `(-x, mx.stop_gradient(-x))`.
-    """
-    nests: list[Tree] = field(default_factory=list)
-    """What each call returned."""
-
-    @classmethod
-    def of(
-        cls,
-        fn: Function,
-        arrays: tuple[object, ...],
-        keyword_arrays: Mapping[str, object],
-        *,
-        shows_arguments: bool = False,
-    ) -> "_Example":
-        if not callable(fn):
-            raise InputError(f"expected a function of MLX arrays, found {fn!r}.")
-        check_returns_results(fn, _name(fn))
-        parameters = _parameter_names(fn, arrays, keyword_arrays)
-        found = input_leaves(arrays, keyword_arrays)
-        count = sum(len(leaves(tree, "", is_array)) for tree in arrays)
-        names = [
-            leaf.path
-            for name, tree in zip(parameters, arrays, strict=True)
-            for leaf in leaves(tree, name, is_array)
-        ]
-        keywords = tuple(leaf.path for leaf in found[count:])
-        return cls(
-            fn,
-            arrays,
-            {name: keyword_arrays[name] for name in sorted(keyword_arrays)},
-            [to_mlx(leaf.array) for leaf in found],
-            (*names, *keywords),
-            keywords,
-            shows_arguments,
-        )
-
-    def call(self, *traced: mx.array) -> list[mx.array]:
-        nest = rebuild((self.positional, self.named), traced, is_array)
-        positional, named = cast("tuple[tuple[object, ...], dict[str, object]]", nest)
-        result = self.fn(*positional, **named)
-        found = result_arrays(result, _name(self.fn))
-        self.nests.append(nest_of(result, lambda value: isinstance(value, mx.array)))
-        if self.is_apart:
-            found = [mx.squeeze(mx.expand_dims(array, 0), 0) for array in found]
-        if self.shows_arguments:
-            return [*found, *traced]
-        if not found:
-            raise _returns_nothing(self.fn)
-        return found
-
-
-def _returns_nothing(fn: Function) -> InputError:
-    return InputError(
-        f"{_name(fn)} returns no arrays; return what it computes, or change an array in place "
-        "that it is given."
-    )
-
-
-def _parameter_names(
-    fn: Function, arrays: tuple[object, ...], keyword_arrays: Mapping[str, object]
-) -> list[str]:
-    numbered = [f"x{i}" for i in range(len(arrays))]
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):
-        # A built-in of MLX has no signature that Python can read.
-        return numbered
-    try:
-        signature.bind(*arrays, **keyword_arrays)
-    except TypeError as e:
-        raise InputError(
-            f"{_name(fn)}{signature} cannot be called with {len(arrays)} positional and "
-            f"{len(keyword_arrays)} keyword inputs: {e}."
-        ) from e
-    positional = [
-        p.name
-        for p in signature.parameters.values()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    return [*positional, *numbered[len(positional) :]][: len(arrays)]
-
-
-def result_arrays(result: object, name: str) -> list[mx.array]:
-    """List the arrays that a function called `name` returned, in the order of a graph's outputs.
-
-    Raises:
-        InputError: something else is among them.
-    """
-    if isinstance(result, mx.array):
-        return [result]
-    if isinstance(result, Mapping):
-        return _flat_children(list(result.values()), name)
-    if isinstance(result, list | tuple):
-        return _flat_children(result, name)
-    if result is None:
-        return []
-    if is_dataclass(result) and not isinstance(result, type):
-        return _flat_children([getattr(result, f.name) for f in fields(result)], name)
-    raise InputError(
-        f"{name} returns {type(result).__name__} ({result!r:.40}), "
-        f"expected MLX arrays or nests of them."
-    )
-
-
-def _flat_children(children: Sequence[object], name: str) -> list[mx.array]:
-    # Beside arrays, plain values are part of the nest, as None is.
-    arrays = [c for c in children if not isinstance(c, _PLAIN)]
-    return [a for child in arrays for a in result_arrays(child, name)]
-
-
-def _name(fn: Function) -> str:
-    return getattr(fn, "__qualname__", None) or type(fn).__name__
-
-
-def _evaluated_parameters(example: "_Example") -> list[mx.array]:
+def _evaluated_parameters(example: ExampleCall) -> list[mx.array]:
     """Compute what a call reaches, or its initialisation would become part of the graph."""
     given = [*example.positional, *example.named.values()]
     # Of inputs a trace needs the types alone: large ones take no memory.
@@ -417,54 +265,3 @@ def _evaluated_parameters(example: "_Example") -> list[mx.array]:
         mx.eval(held)
         return held
     return []
-
-
-@contextmanager
-def _unchanged_parameters(held: Sequence[mx.array], name: str) -> Iterator[None]:
-    """Give arrays that a trace changed in place their values back, and refuse the function."""
-    # Another object of the same array: what happens to one in place does not happen to both.
-    before = [a.astype(a.dtype) for a in held]
-    yield
-    try:
-        mx.eval(list(held))
-    except (ValueError, RuntimeError) as e:
-        for array, value in zip(held, before, strict=True):
-            array[...] = value
-        raise UnsupportedError(
-            f"{name} changes an array in place that it keeps, such as a cache; pass the array as "
-            "an argument."
-        ) from e
-
-
-@contextmanager
-def _tracing() -> Iterator[None]:
-    """Trace on the CPU and without `mx.compile`, so that every machine sees the same graph."""
-    compiles = _compile_is_enabled()
-    mx.disable_compile()
-    contiguous = mx.contiguous
-    # MLX cannot export its copy to a dense layout; the values are the argument's.
-    mx.contiguous = _unchanged
-    thread = threading.get_ident()
-    _TRACING[thread] = _TRACING.get(thread, 0) + 1
-    try:
-        with kept_random_state(), mx.stream(mx.cpu):
-            yield
-    finally:
-        _TRACING[thread] -= 1
-        if not _TRACING[thread]:
-            del _TRACING[thread]
-        mx.contiguous = contiguous
-        if compiles:
-            mx.enable_compile()
-
-
-def _unchanged(a: mx.array, allow_col_major: bool = False, *, stream: object = None) -> mx.array:
-    return a
-
-
-def _compile_is_enabled() -> bool:
-    # MLX has no getter; a drawing of a compiled function shows whether its ops were fused.
-    drawing = io.StringIO()
-    with mx.stream(mx.cpu):
-        mx.export_to_dot(drawing, mx.compile(lambda a: mx.exp(mx.sin(a)))(mx.array(1.0)))
-    return "Compiled" in drawing.getvalue()

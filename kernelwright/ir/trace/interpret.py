@@ -8,7 +8,7 @@ import mlx.core as mx
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import Constant, Graph, TensorType, ValueId
 from kernelwright.ir.trace.array import to_dtype, to_mlx
-from kernelwright.ir.trace.capture import input_leaves
+from kernelwright.ir.trace.example_call import input_leaves
 from kernelwright.ir.trace.replay import replay
 
 _LOADED: dict[int, Mapping[ValueId, mx.array]] = {}

@@ -95,7 +95,7 @@ def test_a_compiled_function_is_traced_through() -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_compilation_stays_as_it_was(enabled: bool) -> None:
-    from kernelwright.ir.trace.capture import _compile_is_enabled
+    from kernelwright.ir.trace.tracing import _compile_is_enabled
 
     (mx.enable_compile if enabled else mx.disable_compile)()
     try:
