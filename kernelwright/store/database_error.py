@@ -1,5 +1,6 @@
 """What a database says where it fails, as one sentence that names the store."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,6 +88,8 @@ def _code(error: SQLAlchemyError | sqlite3.Error) -> str:
     if isinstance(code, str):
         return code
     said = _words(error)
+    if re.search(r'role "[^"]*" does not exist', said):
+        return "28000"
     if "does not exist" in said:
         return "3D000"
     if "authentication failed" in said or "no pg_hba.conf entry" in said:

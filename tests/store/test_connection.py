@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
 
 from kernelwright.errors import BlockedError, StoreError
 from kernelwright.store import Environment, KernelStore, has_store, label_of, url_of
@@ -217,3 +218,15 @@ def _assert_refused(path: Path, sentence: str) -> None:
     with pytest.raises(StoreError, match=sentence):
         KernelStore(str(path))
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ('FATAL:  role "kate" does not exist', "refuses this user or password"),
+        ('FATAL:  database "kernels" does not exist', "create the database"),
+    ],
+)
+def test_a_missing_user_is_no_missing_database(said: str, sentence: str) -> None:
+    with pytest.raises(StoreError, match=sentence), translated("postgresql://kate@host/kernels"):
+        raise OperationalError("", {}, Exception(f"connection failed: {said}"))

@@ -1,5 +1,6 @@
 """The queue of a fleet: Procrastinate's tables beside the store's, in one PostgreSQL database."""
 
+import logging
 from typing import TYPE_CHECKING
 
 from kernelwright.errors import InputError, StoreError
@@ -12,6 +13,10 @@ TASK = "kernelwright.evaluate"
 HEARTBEAT_S = 10.0
 DEAD_AFTER_S = 60.0
 """Without a sign of life a worker is dead: its machine rebooted, hangs or is cut off."""
+_SECRETIVE = ("procrastinate", "psycopg")
+"""Loggers whose records hold whole jobs, with their campaign's secret, or addresses."""
+_ANSWER_S = 5.0
+"""How long a connection to the queue is waited for; a server that restarts takes less."""
 _SCHEMA_LOCK = 0x6B77_0002
 
 
@@ -28,7 +33,19 @@ def queue_app(url: str) -> "App":
         raise InputError(
             "a fleet needs an extra package; install it with: pip install 'kernelwright[fleet]'"
         ) from e
-    return App(connector=PsycopgConnector(conninfo=address, min_size=1, max_size=4))
+    _silence()
+    return App(
+        connector=PsycopgConnector(conninfo=address, min_size=1, max_size=4, timeout=_ANSWER_S)
+    )
+
+
+def _silence() -> None:
+    """Keep jobs out of every log: whoever uses the queue says in a sentence what failed."""
+    for name in _SECRETIVE:
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
 
 
 def prepare_queue(url: str) -> None:

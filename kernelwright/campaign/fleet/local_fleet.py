@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from kernelwright.store.embedded import embedded_server
 
 _LOOK_S = 0.5
 _END_S = 60.0
+_MOST_RESTARTS = 5
+_LATELY_S = 600.0
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -26,24 +29,41 @@ class LocalFleet:
 
     url: str
     workers: list[subprocess.Popen[bytes]]
+    start: Callable[[], subprocess.Popen[bytes]]
+    """Starts one more."""
 
     def wait(self, say: Callable[[str], None]) -> None:
         """Stay until Ctrl-C or until no worker is left, and say which ended.
+
+        A worker that failed or was killed is replaced; one that was told to end is not.
 
         Raises:
             StoreError: every worker ended.
         """
         left = list(self.workers)
+        restarts = deque[float](maxlen=_MOST_RESTARTS)
         try:
             while left:
                 time.sleep(_LOOK_S)
                 for worker in [w for w in left if w.poll() is not None]:
                     left.remove(worker)
-                    say(f"worker {worker.pid} ended with {worker.returncode}")
+                    ended = f"worker {worker.pid} ended with {worker.returncode}"
+                    if not worker.returncode or _is_full(restarts):
+                        say(ended)
+                        continue
+                    restarts.append(time.monotonic())
+                    left.append(self.start())
+                    self.workers.append(left[-1])
+                    say(f"{ended}; worker {left[-1].pid} takes its place")
         except KeyboardInterrupt:
             say("stopping; what is being evaluated is finished first")
             return
         raise StoreError("every worker of the fleet has ended; see what they said above.")
+
+
+def _is_full(restarts: "deque[float]") -> bool:
+    """Say whether so many workers were replaced lately that another one would fail as well."""
+    return len(restarts) == restarts.maxlen and time.monotonic() < restarts[0] + _LATELY_S
 
 
 @contextmanager
@@ -71,9 +91,13 @@ def _started(folder: Path, workers: int, device: DeviceName) -> Iterator[LocalFl
         KernelStore(url).close()
         prepare_queue(url)
         command = [sys.executable, "-m", "kernelwright", "worker", "--device", device]
-        started = [subprocess.Popen([*command, "--database", url]) for _ in range(workers)]
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen([*command, "--database", url])
+
+        started = [start() for _ in range(workers)]
         try:
-            yield LocalFleet(url, started)
+            yield LocalFleet(url, started, start)
         finally:
             for worker in started:
                 worker.terminate()

@@ -7,7 +7,9 @@ import queue
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -27,15 +29,31 @@ from kernelwright.campaign.fleet.job_queue import (
     prepare_queue,
     queue_app,
 )
+from kernelwright.campaign.fleet.stop_signal import stopping_at_signals
 from kernelwright.campaign.judging.job_judge import JobJudge, MakeJobJudge
 from kernelwright.digest import digest
-from kernelwright.errors import DeviceError, KernelwrightError, OutdatedError, StoreError
+from kernelwright.errors import (
+    BlockedError,
+    DeviceError,
+    KernelwrightError,
+    OutdatedError,
+    StoreError,
+)
 from kernelwright.store import KernelStore
 from kernelwright.store.fleet import FleetWorker
 from kernelwright.validation import sentence_of
 
+if TYPE_CHECKING:
+    from procrastinate import App
+
 Say = Callable[[str], None]
 _RETRY_POLICY = RetryPolicy(failures=3)
+_PAUSE_S = 1.0
+_SETTLED_S = 10.0
+"""A connection that held so long was a good one."""
+_LONGEST_AWAY_S = 600.0
+_LONGEST_WAIT_S = 50.0
+"""How long a verdict waits for the server: less than what a worker without sign of life has."""
 
 
 class Worker:
@@ -96,13 +114,15 @@ class Worker:
 
         Raises:
             DeviceError: the device failed again and again.
+            StoreError: the store's server stayed away.
         """
         self._store.fleet.announce(self.listed)
         self._say(f"{self.listed.label} serves {self.listed.queue}, {self.listed.jobs} at once")
         try:
             asyncio.run(self._serve(handles_signals=handles_signals))
         finally:
-            self._store.fleet.leave(self.listed.id)
+            with suppress(StoreError):
+                self._store.fleet.leave(self.listed.id)
             for judge in self._judges:
                 judge.close()
         if self._failed:
@@ -122,25 +142,56 @@ class Worker:
             self._serving.cancel()
 
     async def _serve(self, *, handles_signals: bool) -> None:
+        """Take jobs until told to stop; where the store's server is away, wait until it is back."""
+        self._loop = asyncio.get_running_loop()
+        # What the queue's own tasks die of is told in our words, without tracebacks.
+        self._loop.set_exception_handler(lambda loop, context: None)
+        failure = f"the queue in the store {self._store.label} does not answer"
+        away_since: float | None = None
+        with stopping_at_signals(self.stop) if handles_signals else nullcontext():
+            while not self._is_stopping:
+                held_s = await self._take_jobs()
+                if self._is_stopping:
+                    return
+                if away_since is None or held_s > _SETTLED_S:
+                    away_since = time.monotonic()
+                    self._say(f"{failure}; waits until its server is back")
+                elif time.monotonic() > away_since + _LONGEST_AWAY_S:
+                    raise StoreError(f"{failure}; gave up after {_LONGEST_AWAY_S / 60:g} minutes.")
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _take_jobs(self) -> float:
+        """Take jobs on one connection; return for how many seconds it held."""
+        from procrastinate.exceptions import ProcrastinateException
+
         app = queue_app(self._store.url)
         app.task(name=TASK)(self._evaluate)
-        self._loop = asyncio.get_running_loop()
-        async with app.open_async():
-            self._serving = asyncio.create_task(
-                app.run_worker_async(
-                    queues=[self.listed.queue],
-                    concurrency=self.listed.jobs,
-                    delete_jobs="always",
-                    update_heartbeat_interval=self._heartbeat_s,
-                    stalled_worker_timeout=self._dead_after_s,
-                    install_signal_handlers=handles_signals,
-                )
+        opened: float | None = None
+        # The errors' own words repeat a job, or an address.
+        with suppress(ProcrastinateException, OSError):
+            async with app.open_async():
+                opened = time.monotonic()
+                await self._work_on(app)
+        return 0.0 if opened is None else time.monotonic() - opened
+
+    async def _work_on(self, app: "App") -> None:
+        self._serving = asyncio.create_task(
+            app.run_worker_async(
+                queues=[self.listed.queue],
+                concurrency=self.listed.jobs,
+                delete_jobs="always",
+                update_heartbeat_interval=self._heartbeat_s,
+                stalled_worker_timeout=self._dead_after_s,
+                install_signal_handlers=False,
             )
-            if self._is_stopping:
-                self._cancel()
-            beating = asyncio.create_task(self._beat())
+        )
+        if self._is_stopping:
+            self._cancel()
+        beating = asyncio.create_task(self._beat())
+        try:
             with suppress(asyncio.CancelledError):
                 await self._serving
+        finally:
             beating.cancel()
 
     async def _beat(self) -> None:
@@ -150,16 +201,33 @@ class Worker:
                 await asyncio.to_thread(self._store.fleet.beat, self.listed.id)
 
     def _evaluate(self, job: Mapping[str, object]) -> None:
-        """Judge one job; whatever happens, there is an answer."""
+        """Judge one job; whatever happens, there is an answer, or its campaign queues it again."""
         job_id = str(job.get("id"))
-        self._store.fleet.began(job_id, self.listed.label)
         started = time.monotonic()
-        verdict = self._verdict(job)
-        self._store.fleet.finish(job_id, verdict.model_dump_json())
+        try:
+            self._write(partial(self._store.fleet.began, job_id, self.listed.label))
+            verdict = self._verdict(job)
+            self._write(partial(self._store.fleet.finish, job_id, verdict.model_dump_json()))
+        except StoreError as e:
+            self._say(f"{job_id[:8]} is given back: {e}")
+            return
         found = verdict.evaluation.status if verdict.evaluation else verdict.failure
         self._say(f"{job_id[:8]} {found or verdict.error}, {time.monotonic() - started:.1f} s")
         if verdict.failure and self._failed:
             self.stop()
+
+    def _write(self, write: Callable[[], None]) -> None:
+        """Write to the store, whose server may be away for a while."""
+        until = time.monotonic() + _LONGEST_WAIT_S
+        while True:
+            try:
+                write()
+            except BlockedError:
+                if self._is_stopping or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_S)
+            else:
+                return
 
     def _verdict(self, sent: Mapping[str, object]) -> FleetVerdict:
         blank = FleetVerdict(environment=self.listed.environment, worker=self.listed.label)

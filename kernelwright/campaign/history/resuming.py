@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -246,34 +246,28 @@ class StopWatch:
 
     def _look(self, stop: Callable[[], None]) -> None:
         while not self._over.wait(_LOOK_S):
-            log = self._log()
-            if log is None:
-                continue
-            if any(event.kind == STOP for event in log):
-                stop()
-                return
-            if is_paused(log) != self._pause.is_on:
-                self._turn(to_pause=not self._pause.is_on)
+            # A store that cannot be asked, as its server restarts, may be asked again soon; the
+            # run itself says what became of it.
+            with suppress(StoreError):
+                log = self._log()
+                if any(event.kind == STOP for event in log):
+                    stop()
+                    return
+                if is_paused(log) != self._pause.is_on:
+                    self._turn(to_pause=not self._pause.is_on)
 
-    def _log(self) -> Sequence[LoggedEvent] | None:
-        """Return what was asked; None while the store cannot be asked, as its server restarts.
-
-        The run itself says what became of its store.
-        """
+    def _log(self) -> Sequence[LoggedEvent]:
         if not self._campaign_id:
             return ()
-        try:
-            return self._store.events(self._campaign_id, kinds=(STOP, PAUSE, GO_ON))
-        except StoreError:
-            return None
+        return self._store.events(self._campaign_id, kinds=(STOP, PAUSE, GO_ON))
 
     def _turn(self, *, to_pause: bool) -> None:
         if not to_pause:
             self._pause.go_on()
             self._say("goes on")
             return
-        self._pause.hold()
         id_ = shown_id(self._store.campaign(self._campaign_id))
+        self._pause.hold()
         self._say(
             "paused: what runs ends, nothing new begins; go on with: kernelwright campaign "
             f"resume {id_[:8]}"

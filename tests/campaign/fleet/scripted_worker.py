@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,10 +56,12 @@ class ScriptedJobJudge:
 
 
 @contextmanager
-def working(url: str, judge: ScriptedJobJudge) -> Iterator[Worker]:
+def working(
+    url: str, judge: ScriptedJobJudge, *, say: Callable[[str], None] = lambda sentence: None
+) -> Iterator[Worker]:
     """Let a worker work on a thread of this process."""
     with KernelStore(url) as store:
-        worker = Worker(store, lambda: judge, heartbeat_s=0.5, retry_policy=SOON)
+        worker = Worker(store, lambda: judge, heartbeat_s=0.5, retry_policy=SOON, say=say)
         failed = suppress(DeviceError)
 
         def run() -> None:

@@ -1,5 +1,7 @@
 """A campaign on a fleet finds what one machine finds, whoever dies meanwhile."""
 
+import io
+import logging
 import os
 import signal
 import subprocess
@@ -7,9 +9,11 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.execution.retry_policy import USUAL_CARE
@@ -17,14 +21,16 @@ from kernelwright.campaign.fleet import fleet_executors, worker
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.fleet.job import FleetJob, job_version
+from kernelwright.campaign.fleet.job_queue import queue_app
 from kernelwright.campaign.judging.job import TaskText
-from kernelwright.errors import DeviceError, InputError
+from kernelwright.errors import BlockedError, DeviceError, InputError
 from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.store import KernelStore
 from tests.campaign.fleet.scripted_worker import ScriptedJobJudge, working
 from tests.campaign.scripted import INFO, ScriptedJudge, proposal, subjects, team
+from tests.conftest import execute_on
 from tests.store.conftest import task_of
 
 _ROOT = Path(__file__).parents[3]
@@ -44,6 +50,22 @@ def journal(tmp_path: Path) -> Path:
 def _engine(store: KernelStore, dead_after_s: float = 600.0) -> Engine:
     executors = FleetExecutors(store, "simulator", dead_after_s=dead_after_s)
     return Engine(store, SearchSpec(jobs=2), team(), executors)
+
+
+@contextmanager
+def _server_away(url: str) -> Iterator[None]:
+    """End every connection to a database and refuse new ones, as a server that restarts does."""
+    name = make_url(url).database
+    other = make_url(url).set(database="postgres").render_as_string(hide_password=False)
+    execute_on(
+        other,
+        f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false',
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",
+    )
+    try:
+        yield
+    finally:
+        execute_on(other, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
 
 
 def _calm(tmp_path: Path) -> SearchReport:
@@ -217,3 +239,69 @@ def test_a_job_is_json_and_carries_all_that_decides_its_verdict() -> None:
     assert read.task.task() == task
     assert read.task.task().variants == task.variants
     assert (read.config.secret, read.tried) == ("s", 3)
+
+
+@pytest.mark.slow
+def test_a_server_that_was_away_costs_nothing_and_no_secret(
+    store: KernelStore,
+    journal: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    said: list[str] = []
+    go = threading.Event()
+    reports: list[SearchReport] = []
+    with working(store.url, ScriptedJobJudge(journal, before=go), say=said.append):
+        search = threading.Thread(
+            target=lambda: reports.append(_engine(store).run(capture_subjects(subjects())))
+        )
+        search.start()
+        while not journal.exists():
+            search.join(0.05)
+        with _server_away(store.url):
+            go.set()
+            while not any("waits until its server is back" in words for words in said):
+                search.join(0.05)
+        search.join(120)
+    calm = _calm(tmp_path)
+    assert [t.champion_id for t in reports[0].tasks] == [t.champion_id for t in calm.tasks]
+    assert set(_asked(journal).values()) == {1}
+    told = "".join((*capfd.readouterr(), *said))
+    assert "Traceback" not in told
+    assert "secret" not in told
+
+
+def test_no_log_tells_a_job(store: KernelStore) -> None:
+    queue_app(store.url)
+    told = io.StringIO()
+    handler = logging.StreamHandler(told)
+    # Pytest's own handlers sit on loggers that do not propagate, too.
+    logging.getLogger().addHandler(handler)
+    for name in ("procrastinate.worker.worker", "psycopg.pool"):
+        logging.getLogger(name).error("Job kernelwright.evaluate(job={'secret': 'x'})")
+    logging.getLogger().removeHandler(handler)
+    assert told.getvalue() == ""
+
+
+def test_a_verdict_waits_for_the_server_and_its_job_is_given_back_in_a_sentence(
+    store: KernelStore, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_PAUSE_S", 0.0)
+    said: list[str] = []
+    judge = ScriptedJobJudge(journal)
+    one = worker.Worker(store, lambda: judge, say=said.append)
+    failures = [BlockedError("the store is away."), None, BlockedError("the store is away."), None]
+
+    def write(*given: object) -> None:
+        if (failure := failures.pop(0)) is not None:
+            raise failure
+
+    monkeypatch.setattr(store.fleet, "began", write)
+    monkeypatch.setattr(store.fleet, "finish", write)
+    one._evaluate({"id": "0123456789", "version": "another", "config": {"secret": "x"}})
+    assert failures == []
+    assert "judges jobs of" in said[-1]
+    monkeypatch.setattr(worker, "_LONGEST_WAIT_S", -1.0)
+    failures += [BlockedError("the store is away.")]
+    one._evaluate({"id": "0123456789", "version": "another", "config": {"secret": "x"}})
+    assert said[-1] == "01234567 is given back: the store is away."
