@@ -2,7 +2,6 @@
 
 import ctypes
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -13,6 +12,7 @@ from kernelwright.metal.device.executable import Array
 from kernelwright.metal.device.simulator import native
 from kernelwright.metal.device.simulator.budget import Budget
 from kernelwright.metal.device.simulator.build import load_runtime
+from kernelwright.metal.device.simulator.bulk import core_count
 from kernelwright.metal.device.simulator.counters import (
     SITES,
     BlockTally,
@@ -334,7 +334,7 @@ def workers_of(
     if options.order_seed and prod(grid) <= _SMALL_THREADS:
         return 1
     # A core runs whole threadgroups.
-    return min(_core_count(), threadgroups(grid, threadgroup))
+    return min(core_count(), threadgroups(grid, threadgroup))
 
 
 def _track_bytes(request: native.RawRequest, memory: int) -> None:
@@ -343,14 +343,6 @@ def _track_bytes(request: native.RawRequest, memory: int) -> None:
         request.buffers[memory].itemsize = 1
     else:
         request.tracks_bytes = 1
-
-
-@cache
-def _core_count() -> int:
-    """Return how many cores this process may use: one of many judges has few of a machine's."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 # A type of arrays is made anew once nobody holds it, which takes as long as the rest of a request.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import BUFFER_ALIGNMENT
 from kernelwright.metal.device.executable import Array
+from kernelwright.metal.device.simulator import bulk
 from kernelwright.metal.device.simulator.build import load_runtime
 
 _LEAST_FENCED = 1 << 20
@@ -103,9 +104,12 @@ class InputCopy:
         )
         storage = memory.data.view(original.dtype)
         if is_dense:
-            storage.reshape(original.shape)[...] = original
+            if original.flags.c_contiguous:
+                bulk.copy(storage, original.reshape(-1))
+            else:
+                storage.reshape(original.shape)[...] = original
             return cls(original, storage.reshape(original.shape), storage, memory)
-        storage[:] = as_strided(original, (span,), (original.itemsize,))
+        bulk.copy(storage, as_strided(original, (span,), (original.itemsize,)))
         return cls(original, as_strided(storage, original.shape, original.strides), storage, memory)
 
     @property
@@ -143,7 +147,7 @@ class GuardedArray:
     def refill(self, poison: int, init_value: float | None) -> None:
         """Fill the array as before its first launch; the canaries stay what they are."""
         if init_value is None:
-            self.memory.data.fill(poison)
+            bulk.fill(self.memory.data, poison)
         else:
             self.array.fill(init_value)
 
@@ -160,7 +164,7 @@ class GuardedArray:
 
 def _holds_same_bytes(copy: Array, original: Array) -> bool:
     one, other = np.ascontiguousarray(copy), np.ascontiguousarray(original)
-    return np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8))
+    return bulk.are_same(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8))
 
 
 def layout(array: Array) -> tuple[Array, Array, Array]:

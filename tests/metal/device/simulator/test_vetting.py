@@ -119,7 +119,7 @@ def test_what_is_vetted_gives_the_sanitizer_nothing_to_report(
     library = simulator.compile(_HEAD + "".join(map(author.kernel, names)), variant="sanitize")
     monkeypatch.setattr(compiler, "MOST_WIDE_ENTRIES", len(names))
     # On one core threadgroups that race do so in the same order both times.
-    monkeypatch.setattr(dispatch, "_core_count", lambda: 1)
+    monkeypatch.setattr(dispatch, "core_count", lambda: 1)
     clean = 0
     for name in names:
         kernel, vetted, sanitized = library.kernel(name), _arrays(), _arrays()
