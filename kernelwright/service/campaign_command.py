@@ -1,5 +1,7 @@
 """`kernelwright campaign check`, `run` and `resume`: nights over many functions."""
 
+import errno
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +11,7 @@ from rich.text import Text
 
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.spec.campaign_spec import CampaignWanted
-from kernelwright.errors import DeviceError, UsageError
+from kernelwright.errors import DeviceError, InputError, KernelwrightError, UsageError
 from kernelwright.service.console import console, output_for_json
 from kernelwright.service.exit_code import FAILED, INTERRUPTED
 from kernelwright.service.interruption import ending_in_order
@@ -51,6 +53,7 @@ def check(
     specs = _specs_of(file, store, wanted=wanted)
     from kernelwright.service.campaign_outlook import captured_of, describe
 
+    check_export(specs[0])
     with output_for_json(json):
         checked = [describe(spec, captured_of(spec, store)) for spec in specs]
     if json:
@@ -175,6 +178,7 @@ def _run_all(
     """
     from kernelwright.campaign import SearchReport
 
+    check_export(specs[0])
     reports: list[SearchReport] = []
     try:
         failed = _turns(
@@ -299,8 +303,41 @@ def _run(
         if not report.ended.parked:
             raise typer.Exit(INTERRUPTED)
     with KernelStore(url) as opened:
-        export_champions(opened, spec, report, console().print)
-    return not report.ended.parked
+        return _exported(opened, spec, report) and not report.ended.parked
+
+
+def _exported(store: "KernelStore", spec: "CampaignSpec", report: "SearchReport") -> bool:
+    """Export, and say what kept it from being done: the champions are in the store all the same."""
+    try:
+        export_champions(store, spec, report, console().print)
+    except KernelwrightError as e:
+        words = f"not exported: {e} The champions are in the store: kernelwright export ID"
+        console().print(words, style="bad", markup=False, soft_wrap=True)
+        return False
+    return True
+
+
+def check_export(spec: "CampaignSpec") -> None:
+    """See before a night that its exports can be written at its end.
+
+    Raises:
+        InputError: they cannot.
+    """
+    folder = spec.export_folder
+    if folder is None:
+        return
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in made:
+            place.rmdir()
+        if not made and not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as e:
+        raise InputError(
+            f"expected a folder that can be written under [export], found {str(folder)!r} "
+            f"({e.strerror}); name another."
+        ) from e
 
 
 def export_champions(

@@ -243,3 +243,25 @@ def test_a_priority_is_a_number_that_ends(run: Run, folder: Path) -> None:
     code, _, errors = run("campaign", "check", "endless.toml")
     assert code == 1
     assert "priority" in errors
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize("place", ["nightly.toml", "nightly.toml/deeper", "/proc/nope"])
+def test_a_folder_that_takes_no_export_is_told_before_the_night(
+    run: Run, folder: Path, command: str, place: str
+) -> None:
+    if place.startswith("/proc") and not Path("/proc").exists():
+        pytest.skip("this system has no such folder")
+    night = folder / "nightly.toml"
+    night.write_text(night.read_text().replace("vendored", place))
+    status, _, error = run("campaign", command, "nightly.toml")
+    assert status == 1
+    assert "expected a folder that can be written under [export], found" in error
+    assert not (folder / "nightly.toml" / "deeper").exists()
+
+
+def test_a_check_leaves_no_folder_behind(run: Run, folder: Path) -> None:
+    night = folder / "nightly.toml"
+    night.write_text(night.read_text().replace("vendored", "new/inner"))
+    assert run("campaign", "check", "nightly.toml")[0] == 0
+    assert not (folder / "new").exists()
