@@ -255,7 +255,13 @@ def _version(connection: Connection, url: str) -> str | None:
             f"the database {label_of(url)} belongs to another program (it has a table "
             f"{tables[0]!r}); choose another with --store."
         )
-    version = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if found is None:
+        raise StoreError(
+            f"the store {label_of(url)} does not say which schema it has; restore a backup or "
+            "choose another with --store."
+        )
+    version = str(found)
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"the store {label_of(url)} has schema {version} and this Kernelwright knows "

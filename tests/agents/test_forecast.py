@@ -74,7 +74,7 @@ def test_an_unknown_price_is_admitted() -> None:
     assert expected is not None
     assert expected.dollars is None
     assert "no price known" in expected.sentence
-    assert "see --budget" in expected.sentence
+    assert "--budget sets one" in expected.sentence
 
 
 @pytest.mark.parametrize(("rows", "is_warned"), [(512, False), (2048, True)])

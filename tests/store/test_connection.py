@@ -230,3 +230,12 @@ def _assert_refused(path: Path, sentence: str) -> None:
 def test_a_missing_user_is_no_missing_database(said: str, sentence: str) -> None:
     with pytest.raises(StoreError, match=sentence), translated("postgresql://kate@host/kernels"):
         raise OperationalError("", {}, Exception(f"connection failed: {said}"))
+
+
+def test_a_store_that_does_not_tell_its_schema_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.db"
+    KernelStore(str(path)).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM alembic_version")
+    with pytest.raises(StoreError, match="does not say which schema it has; restore a backup"):
+        KernelStore(str(path))

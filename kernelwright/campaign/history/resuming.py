@@ -98,8 +98,8 @@ def find_campaign(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
     """
     if not runs:
         raise InputError(
-            "no campaign in the store yet; write a file with `kernelwright campaign init`, "
-            "start it with `kernelwright campaign run nightly.toml`."
+            "no campaign with a file in the store yet; write one with `kernelwright campaign "
+            "init`, start it with `kernelwright campaign run nightly.toml`."
         )
     for run in runs:
         if wanted is None or wanted == run.name or _is_called(run, wanted):

@@ -153,4 +153,8 @@ def _usage(prompt_bytes: int, output_tokens: int, *, is_cached: bool = False) ->
 
 def _cap(spec: SearchSpec) -> str:
     parts = [*spec.caps.limits, *(f"{limit} a task" for limit in spec.task_caps.limits)]
-    return f"never more than {', '.join(parts)}" if parts else "without a cap, see --budget"
+    return (
+        f"never more than {', '.join(parts)}"
+        if parts
+        else "without a cap; --budget sets one, or [caps] in a campaign's file"
+    )

@@ -115,7 +115,7 @@ def test_a_run_that_is_alive_is_not_taken_over(store: KernelStore, tmp_path: Pat
 def test_an_unknown_campaign_is_answered_with_the_latest(
     store: KernelStore, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="no campaign in the store yet"):
+    with pytest.raises(InputError, match="no campaign with a file in the store yet"):
         find_campaign(nights(store), None)
     spec = spec_in(tmp_path).model_dump_json()
     store.begin_campaign(name="nightly", spec=spec, environment=_ENVIRONMENT)
