@@ -46,7 +46,7 @@ from kernelwright.metal.device.simulator.record import (
     UInt3,
 )
 from kernelwright.metal.device.simulator.sanitizer import Names, RawReports, read_reports
-from kernelwright.metal.device.simulator.uninitialised import NOTHING_UNSET, UNSET_WORD, Unset
+from kernelwright.metal.device.simulator.uninitialised import NOTHING_UNSET, Unset
 from kernelwright.metal.diagnostic import LaunchError
 
 EXACT_THREADGROUPS = 512
@@ -254,6 +254,7 @@ class Dispatch:
         if unset is not NOTHING_UNSET:
             request.unset_first, request.unset_count = unset.variables.start, len(unset.variables)
             request.unset_thread, request.unset_threads = unset.threads.start, len(unset.threads)
+            request.unset_word = unset.word
         return request
 
     @cached_property
@@ -278,7 +279,6 @@ class Dispatch:
             threadgroup_bytes=self.threadgroup_bytes,
             sample=self._sample,
             sample_seed=options.sample_seed,
-            unset_word=UNSET_WORD,
             fences=native.COPIED if self.is_fenced else native.IN_PLACE,
         )
 

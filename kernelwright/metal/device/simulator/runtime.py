@@ -21,6 +21,7 @@ from kernelwright.metal.device.simulator.launch_limit import refuse_buffers
 from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
 from kernelwright.metal.device.simulator.uninitialised import (
     NOTHING_UNSET,
+    UNSET_WORDS,
     Unset,
     has_ignorable_reads,
     unset_reads,
@@ -153,24 +154,23 @@ def _vetted(dispatch: Dispatch, buffers: Sequence[Buffer], clock: Clock) -> Vett
     """Vet a launch, and again where its results may hang on what nothing has set."""
     if not dispatch.code.vet_reads_unset:
         return dispatch.vet(buffers, clock)
-    again = [_copy(b) for b in buffers]
-    unset = Unset(range(len(dispatch.unset)), range(prod(dispatch.grid)))
-    second = dispatch.vet(again, clock, unset)
-    if not second.is_clean:
-        return second
-    before = [_copy(b) for b in buffers]
+    variables, threads = range(len(dispatch.unset)), range(prod(dispatch.grid))
+    before, others = [_copy(b) for b in buffers], list[tuple[bytes, ...]]()
+    elapsed_s = work_s = 0.0
+    for word in UNSET_WORDS:
+        again = [_copy(b) for b in buffers]
+        other = dispatch.vet(again, clock, Unset(variables, threads, word))
+        elapsed_s, work_s = elapsed_s + other.elapsed_s, work_s + other.work_s
+        if not other.is_clean:
+            return replace(other, elapsed_s=elapsed_s, work_s=work_s)
+        others.append(_results(again))
     first = dispatch.vet(buffers, clock)
-    pairs = zip(buffers, again, before, strict=True)
-    if first.is_clean and any(b.members != a.members for b, a, _ in pairs):
+    if first.is_clean and any(other != _results(buffers) for other in others):
         for buffer, was in zip(buffers, before, strict=True):
             if buffer.writable:
                 np.copyto(buffer.data, was.data)
         first = replace(first, is_clean=False)
-    return replace(
-        first,
-        elapsed_s=first.elapsed_s + second.elapsed_s,
-        work_s=first.work_s + second.work_s,
-    )
+    return replace(first, elapsed_s=first.elapsed_s + elapsed_s, work_s=first.work_s + work_s)
 
 
 def _copy(buffer: Buffer) -> Buffer:

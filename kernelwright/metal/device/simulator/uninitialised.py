@@ -14,19 +14,22 @@ from kernelwright.metal.diagnostic import ReportKind, SanitizerReport
 
 _OTHER_POISONS = (0x7B, 0xFB)
 """Large positive and negative numbers in each of float, half and bfloat."""
-UNSET_WORD = 0x7B7B7B7B
+UNSET_WORDS = (0x7B7B7B7B, 0xFBFBFBFB, 0xFFFFFFFF)
+"""What may stand in place of zeros: of either sign, and no number, in each of float, half and
+bfloat; a least of values that are all below zero shows by the second alone."""
 _MOST_NAMED_THREADS = 1 << 14
 """Of a larger launch no thread is named: finding one takes a launch for each halving."""
 
 
 @dataclass(frozen=True)
 class Unset:
-    """Where what nothing has set holds `UNSET_WORD` in place of zeros."""
+    """Where what nothing has set holds a word in place of zeros."""
 
     variables: range
     """Numbers of variables."""
     threads: range
     """Threads of the grid, x first."""
+    word: int = UNSET_WORDS[0]
 
 
 NOTHING_UNSET = Unset(range(0), range(0))
@@ -63,14 +66,18 @@ def unset_reads(
 ) -> tuple[SanitizerReport, ...]:
     """Report the variables of threads that change results by what they hold unset."""
     every = range(prod(grid))
+    for word in UNSET_WORDS:
 
-    def is_read(numbers: range, threads: range = every) -> bool:
-        return first != replay(Unset(numbers, threads))
+        def is_read(numbers: range, threads: range = every, word: int = word) -> bool:
+            return first != replay(Unset(numbers, threads, word))
 
-    return tuple(
-        _report(variables[n], _reader(every, partial(is_read, range(n, n + 1)), grid))
-        for n in _matching(range(len(variables)), is_read)
-    )
+        found = [*_matching(range(len(variables)), is_read)]
+        if found:
+            return tuple(
+                _report(variables[n], _reader(every, partial(is_read, range(n, n + 1)), grid))
+                for n in found
+            )
+    return ()
 
 
 def _matching(numbers: range, is_read: Callable[[range], bool]) -> Iterator[int]:

@@ -712,3 +712,40 @@ def test_an_unset_variable_is_named_with_its_line_and_a_thread_that_reads_it() -
     assert (report.file, report.line, report.column, report.variable) == ("source", 5, 9, "third")
     assert report.thread == (5, 2, 0)
     assert "thread (5, 2, 0) reads third, which nothing has set" in report.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "float v; for (int q = 0; q < 4; ++q) v = min(v, x[i * 4 + q]); y[i] = v;",
+        "float v; y[i] = v < 0;",
+        "float v; y[i] = isnan(v);",
+        "float v; y[i] = signbit(v);",
+        "half v; y[i] = min(v, half(0));",
+        "int v; y[i] = max(5, -v);",
+        "uint v; y[i] = v >> 31;",
+        "char v; y[i] = v < 0;",
+        "bfloat v; y[i] = float(v) != float(v);",
+        "float4 v; v.xyz = 1; y[i] = v.w < 0;",
+    ],
+)
+@pytest.mark.parametrize("count", [64, 1 << 15])
+def test_a_sign_or_no_number_that_nothing_has_set_is_a_read_too(body: str, count: int) -> None:
+    text = textwrap.dedent("""\
+        #include <metal_stdlib>
+        using namespace metal;
+        kernel void unset(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                          uint i [[thread_position_in_grid]]) { BODY }
+        """).replace("BODY", body)
+    x = -1 - np.arange(4 * count, dtype=np.float32)
+    outcome = (
+        simulator.compile(text)
+        .kernel("unset")
+        .launch(
+            [x, np.zeros(count, np.float32)],
+            grid=(count, 1, 1),
+            threadgroup=(64, 1, 1),
+            sanitize=True,
+        )
+    )
+    assert [report.variable for report in outcome.reports] == ["v"]

@@ -22,8 +22,10 @@ KW_INLINE constexpr void kw_leave_unset(T& variable, kw_uint number) {
   } else if constexpr (__is_same(T, bool)) {
     variable = kw_unset(number) & 1;
   } else if constexpr (__is_integral(T)) {
-    // Not so many rounds of a loop that it seems to have no end.
-    variable = kw_unset(number) & 0x7ff;
+    // Not so many rounds of a loop that it seems to have no end; of the word's sign in any width.
+    const kw_uint word = kw_unset(number);
+    const int count = (int)(word & 0x37b);
+    variable = (T)(word >> 31 ? -count : count);
   } else if constexpr (__is_trivially_constructible(T)) {
     kw_uint words[(sizeof(T) + 3) / 4];
     for (kw_uint& word : words) word = kw_unset(number);
