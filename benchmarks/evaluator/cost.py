@@ -169,7 +169,8 @@ def _parts_measured() -> Iterator[tuple[dict[str, float], dict[str, float]]]:
     """
     seconds: dict[str, float] = defaultdict(float)
     processor_s: dict[str, float] = {}
-    inputs, prepare, stage = Case.inputs, suite.prepare, Verdict.stage
+    names = vars(suite)
+    inputs, prepare, stage = Case.inputs, names["prepare"], Verdict.stage
 
     def timed(part: str, function: Callable[..., object]) -> Callable[..., object]:
         @wraps(function)
@@ -190,9 +191,10 @@ def _parts_measured() -> Iterator[tuple[dict[str, float], dict[str, float]]]:
         processor_s[name.value] = _processor_seconds() - used
 
     Case.inputs = timed(_INPUTS, inputs)  # type: ignore[method-assign, assignment]
-    suite.prepare = timed(_REFERENCES, prepare)  # type: ignore[assignment]
+    names["prepare"] = timed(_REFERENCES, prepare)
     Verdict.stage = measured  # type: ignore[method-assign, assignment]
     try:
         yield seconds, processor_s
     finally:
-        Case.inputs, suite.prepare, Verdict.stage = inputs, prepare, stage  # type: ignore[method-assign]
+        names["prepare"] = prepare
+        Case.inputs, Verdict.stage = inputs, stage  # type: ignore[method-assign]
