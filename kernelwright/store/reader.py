@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from kernelwright.errors import BlockedError
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph.dtype import Dtype
@@ -39,6 +40,7 @@ from kernelwright.store.record import (
     StoreStatistics,
     Wanted,
 )
+from kernelwright.store.retry import OnBlocked
 from kernelwright.store.schema import SCHEMA_VERSION
 from kernelwright.store.serving import ServedProgram
 from kernelwright.store.standing import Standing
@@ -49,6 +51,7 @@ class StoreReader:
     """The reading half of `KernelStore`."""
 
     url: str
+    on_blocked: OnBlocked
     _engine: Engine
 
     @property
@@ -251,4 +254,17 @@ class StoreReader:
     @contextmanager
     def _read(self) -> Iterator[Session]:
         with translated(self.url), Session(self._engine) as session:
+            self._reach(session)
             yield session
+
+    def _reach(self, session: Session) -> None:
+        """Connect; where a run waits for its store, wait for a server that is away, too."""
+        while True:
+            try:
+                with translated(self.url):
+                    session.connection()
+            except BlockedError as e:
+                session.rollback()
+                self.on_blocked(e)
+            else:
+                return

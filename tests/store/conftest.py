@@ -1,9 +1,11 @@
 """A small task, programs for it and verdicts on them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
 from kernelwright.evaluator.task import Task
@@ -12,6 +14,7 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.store import Campaign, Environment, KernelStore, NewTrial, Rank
+from tests.conftest import execute_on
 
 INFO = DeviceInfo(name="simulator", chip="test chip", runtime="test 1", measures_time=False)
 ENVIRONMENT = Environment(device=INFO, mlx="0.32.4", system="Linux x86_64")
@@ -118,3 +121,19 @@ def new_trial(
         idea="one row per simdgroup",
         parent_program_id=parent,
     )
+
+
+@contextmanager
+def server_away(url: str) -> Iterator[None]:
+    """End every connection to a database and refuse new ones, as a server that restarts does."""
+    name = make_url(url).database
+    other = make_url(url).set(database="postgres").render_as_string(hide_password=False)
+    execute_on(
+        other,
+        f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false',
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",
+    )
+    try:
+        yield
+    finally:
+        execute_on(other, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from kernelwright.store.database_error import translated
 from kernelwright.store.location import is_same_place, without_secrets
 from kernelwright.store.migration import migrate
 from kernelwright.store.schema import SCHEMA_VERSION, Base
-from tests.store.conftest import ENVIRONMENT, new_trial, program_of, task_of
+from tests.store.conftest import ENVIRONMENT, new_trial, program_of, server_away, task_of
 
 SCHEMAS = sorted((Path(__file__).parent / "schemas").glob("*.sql"))
 
@@ -239,3 +240,20 @@ def test_a_store_that_does_not_tell_its_schema_is_one_sentence(tmp_path: Path) -
         connection.execute("DELETE FROM alembic_version")
     with pytest.raises(StoreError, match="does not say which schema it has; restore a backup"):
         KernelStore(str(path))
+
+
+def test_a_read_waits_for_a_server_that_is_away_where_writes_do(postgresql_url: str) -> None:
+    waited: list[str] = []
+
+    with KernelStore(postgresql_url) as store, ExitStack() as outage:
+        outage.enter_context(server_away(postgresql_url))
+        with pytest.raises(BlockedError, match="does not answer"):
+            store.campaigns()
+
+        def come_back(error: BlockedError) -> None:
+            waited.append(str(error))
+            outage.close()
+
+        with store.waiting_when_blocked(come_back):
+            assert list(store.campaigns()) == []
+    assert len(waited) == 1

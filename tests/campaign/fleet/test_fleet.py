@@ -9,11 +9,9 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.execution.retry_policy import USUAL_CARE
@@ -30,8 +28,7 @@ from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.store import KernelStore
 from tests.campaign.fleet.scripted_worker import ScriptedJobJudge, working
 from tests.campaign.scripted import INFO, ScriptedJudge, proposal, subjects, team
-from tests.conftest import execute_on
-from tests.store.conftest import task_of
+from tests.store.conftest import server_away, task_of
 
 _ROOT = Path(__file__).parents[3]
 
@@ -50,22 +47,6 @@ def journal(tmp_path: Path) -> Path:
 def _engine(store: KernelStore, dead_after_s: float = 600.0) -> Engine:
     executors = FleetExecutors(store, "simulator", dead_after_s=dead_after_s)
     return Engine(store, SearchSpec(jobs=2), team(), executors)
-
-
-@contextmanager
-def _server_away(url: str) -> Iterator[None]:
-    """End every connection to a database and refuse new ones, as a server that restarts does."""
-    name = make_url(url).database
-    other = make_url(url).set(database="postgres").render_as_string(hide_password=False)
-    execute_on(
-        other,
-        f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false',
-        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",
-    )
-    try:
-        yield
-    finally:
-        execute_on(other, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
 
 
 def _calm(tmp_path: Path) -> SearchReport:
@@ -258,7 +239,7 @@ def test_a_server_that_was_away_costs_nothing_and_no_secret(
         search.start()
         while not journal.exists():
             search.join(0.05)
-        with _server_away(store.url):
+        with server_away(store.url):
             go.set()
             while not any("waits until its server is back" in words for words in said):
                 search.join(0.05)
