@@ -40,6 +40,11 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"'kw_entry:[^:']+:([^']*)'", r"'\1'"),
         (r"'kw_call_(\w+)'", r"'\1'"),
         (r"; did you mean '[^']*\bkw_\w*[^']*'\?$", ""),
+        (
+            r"^(?:unknown type name|use of undeclared identifier) 'kw_word_(\w+)'$",
+            r"'\1' is not supported in Metal",
+        ),
+        (r"\bkw_word_", ""),
         (r"__attribute__\(\((?:address_space\(\w+\)|opencl_\w+)\)\) ?", ""),
         (r"\b__global_device\b", "device"),
         (r"\b__global_host\b", "constant"),
@@ -67,6 +72,7 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"^static assertion failed .*'kw_has_bits<(.+)>': as_type.*",
             r"as_type takes numbers and vectors of them, found '\1'",
         ),
+        (r"^static assertion failed .*: (explicit instantiation .*)", r"\1"),
         (
             r"^declaration requires a global constructor$",
             "a variable in constant address space must be initialized by a constant expression",

@@ -42,7 +42,7 @@ def caller(
     declared = function.declared
     arguments = []
     for d, p in zip(declared, parameters, strict=True):
-        type_ = _pointer_text(structure, d.type_tokens)
+        type_ = pointer_text(structure, d.type_tokens)
         if p.kind == "attribute":
             arguments.append(_attribute(type_, p.attribute))
         elif p.is_reference:
@@ -65,7 +65,7 @@ def caller(
     return call
 
 
-def _pointer_text(structure: Structure, type_tokens: Sequence[int]) -> str:
+def pointer_text(structure: Structure, type_tokens: Sequence[int]) -> str:
     """Write a parameter's type; an array is the pointer to its first element."""
     words = [structure.spelling(i) for i in type_tokens]
     if "[" not in words or "(" in words[: words.index("[")]:
@@ -79,7 +79,7 @@ def _attribute(type_: str, attribute: str) -> str:
     if attribute in VECTOR_ATTRIBUTES:
         return f"kw_attribute<{type_}>(kw_who->{VECTOR_ATTRIBUTES[attribute]})"
     expression = SCALAR_ATTRIBUTES.get(attribute, "")
-    value = re.sub(r"\b[a-z]\w*", lambda m: f"kw_who->{m[0]}", expression) or "32u"
+    value = re.sub(r"(?<![.\w])[a-z]\w*", lambda m: f"kw_who->{m[0]}", expression) or "32u"
     return f"kw_attribute<{type_}>(kw_uint({value}))"
 
 

@@ -29,6 +29,20 @@ _WORDS: Mapping[str, LanguageVersion] = {
 }
 """Of the namespace metal; Metal Shading Language Specification 4, "New in Metal 3.2" and 4."""
 
+_MACROS_SINCE_17 = (
+    *("aggregate_bases", "aligned_new", "capture_star_this", "deduction_guides"),
+    *("enumerator_attributes", "fold_expressions", "guaranteed_copy_elision", "hex_float"),
+    *("if_constexpr", "inline_variables", "namespace_attributes", "nested_namespace_definitions"),
+    *("noexcept_function_type", "nontype_template_args", "nontype_template_parameter_auto"),
+    *("structured_bindings", "template_auto", "variadic_using"),
+)
+"""Without `__cpp_`: the feature macros that clang defines in C++17 and not in C++14."""
+_MACROS_OF_14 = {
+    "__cplusplus": "201402L",
+    "__cpp_constexpr": "201304L",
+    "__cpp_range_based_for": "200907",
+}
+
 
 def language_of(macos: int) -> LanguageVersion:
     """Return the version at which MLX compiles custom kernels on a macOS.
@@ -45,6 +59,24 @@ def language_of(macos: int) -> LanguageVersion:
 def macos_of(language: LanguageVersion) -> int:
     """Return the first macOS on which MLX compiles custom kernels at a version."""
     return min(macos for macos, version in _MACOS.items() if version >= language)
+
+
+def standard_of(language: LanguageVersion) -> Literal["C++14", "C++17"]:
+    """Return the standard on which a version is based."""
+    return "C++14" if language < "4.0" else "C++17"
+
+
+def later_standard(what: str, since: str, language: LanguageVersion) -> str:
+    """Say that a version's standard is older than the one that brought something."""
+    return f"{what} came with {since}; Metal {language} is {standard_of(language)}"
+
+
+def version_macros(language: LanguageVersion) -> dict[str, str | None]:
+    """Return what a version defines otherwise than the default one; None for what it has not."""
+    macros: dict[str, str | None] = {"__METAL_VERSION__": str(version_number(language))}
+    if standard_of(language) == "C++14":
+        macros |= _MACROS_OF_14 | dict.fromkeys(f"__cpp_{name}" for name in _MACROS_SINCE_17)
+    return macros
 
 
 def version_number(language: LanguageVersion) -> int:

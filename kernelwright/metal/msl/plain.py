@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from kernelwright.metal.msl.bracket import Brackets
+from kernelwright.metal.msl.keyword import LATER_KEYWORDS
 from kernelwright.metal.msl.macro import SPACES, Macros
 from kernelwright.metal.msl.token import Token, TokenKind
 
@@ -62,6 +63,8 @@ def _word(code: Sequence[Token], place: int, word: str, qualifiers: Mapping[str,
     if word in SPACES:
         # Between double brackets `threadgroup` is an attribute's name.
         return word if before == "[" else "const"
+    if word in LATER_KEYWORDS:
+        return f"{word[:-1]}_"
     if word == "operator" and before in ("->", "."):
         # `this->operator float()` calls a member for the grammar.
         return ""

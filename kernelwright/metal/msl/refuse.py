@@ -12,7 +12,12 @@ from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.declaration import analyze
 from kernelwright.metal.msl.deduction import argument_texts
 from kernelwright.metal.msl.entry import host_name, is_kernel
-from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, newer_features
+from kernelwright.metal.msl.language import (
+    DEFAULT,
+    LanguageVersion,
+    later_standard,
+    newer_features,
+)
 from kernelwright.metal.msl.member_overload import never_chosen
 from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten
@@ -28,10 +33,6 @@ _UNSUPPORTED_WORDS = frozenset(
         *("__int128", "__int128_t", "__uint128_t", "_BitInt", "_ExtInt", "__float128", "_Complex"),
     )
 )
-_LATER_WORDS = frozenset(
-    ("concept", "requires", "consteval", "constinit", "co_await", "co_return", "co_yield")
-)
-"""Keywords of C++20, which Metal's C++14 and C++17 have not."""
 _SPECIFIERS = frozenset(
     {"static", "const", "constexpr", "inline", "volatile", "extern", "unsigned", "signed"}
 )
@@ -59,6 +60,7 @@ def refuse(rewritten: Rewritten, language: LanguageVersion = DEFAULT) -> tuple[D
         *_main(structure),
         *_stages(structure),
         *_threadgroup_variables(rewritten),
+        *_unevaluated_lambdas(structure, language),
         *unqualified_pointers(structure),
         *invalid_signatures(structure, rewritten.kernels),
     )
@@ -94,7 +96,7 @@ def _words(structure: Structure) -> Iterator[Diagnostic]:
             yield _at(structure, index, f"'{name}' is not supported in Metal")
         elif word == "double" and before == "long":
             continue
-        elif word in _LATER_WORDS or (word in _UNSUPPORTED_WORDS and before != "operator"):
+        elif word in _UNSUPPORTED_WORDS and before != "operator":
             yield _at(structure, index, f"'{word}' is not supported in Metal")
         elif word == "delete" and before not in ("=", "operator"):
             yield _at(structure, index, "'delete' is not supported in Metal")
@@ -252,6 +254,16 @@ def _stages(structure: Structure) -> Iterator[Diagnostic]:
                     "move the kernels to a file of their own"
                 )
                 yield _at(structure, index, message)
+
+
+def _unevaluated_lambdas(structure: Structure, language: LanguageVersion) -> Iterator[Diagnostic]:
+    for index, word in enumerate(structure.words):
+        end = structure.partner.get(index + 1)
+        if word in ("decltype", "sizeof") and end is not None:
+            for place, _ in structure.lambdas:
+                if index < place < end:
+                    what = "a lambda expression that is not evaluated"
+                    yield _at(structure, place, later_standard(what, "C++20", language))
 
 
 def _threadgroup_variables(rewritten: Rewritten) -> Iterator[Diagnostic]:

@@ -11,8 +11,9 @@ from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.deduction import argument_texts
 from kernelwright.metal.msl.edit import EditedText, Editor
-from kernelwright.metal.msl.entry import caller, host_name, is_kernel
+from kernelwright.metal.msl.entry import caller, host_name, is_kernel, pointer_text
 from kernelwright.metal.msl.include import Include, point_includes
+from kernelwright.metal.msl.keyword import rename_later_keywords
 from kernelwright.metal.msl.macro import Macros, integer_macros
 from kernelwright.metal.msl.method import MEMORY_SPACES, rewrite_choices, rewrite_method
 from kernelwright.metal.msl.operand import rewrite_expressions
@@ -93,6 +94,7 @@ def rewrite(
     for token in idle.values():
         editor.replace(token.offset, token.text, "")
     rewrite_expressions(editor, tokens)
+    rename_later_keywords(editor, tokens)
     worker.swizzles()
     worker.declarations(structure)
     for fragment in macro_bodies(tokens, macros, ("kernel", "host_name", "threadgroup")):
@@ -285,7 +287,13 @@ class _Rewriter:
         # `>>` closes the last argument, too.
         inner = ">" if structure.spelling(end) == ">>" else ""
         at = structure.code[end].offset if written else name.end
-        self.editor.insert(at, f"{inner}{more})")
+        check = ""
+        if found.declared:
+            types = (pointer_text(structure, d.type_tokens) for d in found.declared)
+            given = structure.text(begin + 1, end - 1) if written else ""
+            kernel = f"{scope}{name.spelling}<{given}{inner}{more if written else more[2:]}>"
+            check = f' KW_CHECK_INSTANCE(({", ".join(types)}), "{name.spelling}", {kernel})'
+        self.editor.insert(at, f"{inner}{more}){check}")
 
     def drop(self, structure: Structure, places: Iterable[int]) -> None:
         """Take tokens away."""

@@ -24,6 +24,12 @@ VECTOR_ATTRIBUTES: Mapping[str, str] = {
     "threadgroups_per_grid": "threadgroups_per_grid",
 }
 """Attributes of up to three components, with the field of `kw_thread` that holds them."""
+
+
+def _quadgroups(size: str) -> str:
+    return f"({size}.x * {size}.y * {size}.z + 3) / 4"
+
+
 SCALAR_ATTRIBUTES: Mapping[str, str] = {
     "thread_index_in_threadgroup": "index_in_threadgroup",
     "thread_index_in_simdgroup": "lane",
@@ -32,8 +38,8 @@ SCALAR_ATTRIBUTES: Mapping[str, str] = {
     "dispatch_simdgroups_per_threadgroup": "dispatch_simdgroups",
     "thread_index_in_quadgroup": "lane % 4",
     "quadgroup_index_in_threadgroup": "index_in_threadgroup / 4",
-    "quadgroups_per_threadgroup": "simdgroups * 8",
-    "dispatch_quadgroups_per_threadgroup": "dispatch_simdgroups * 8",
+    "quadgroups_per_threadgroup": _quadgroups("threads_per_threadgroup"),
+    "dispatch_quadgroups_per_threadgroup": _quadgroups("dispatch_threads_per_threadgroup"),
     "threads_per_simdgroup": "",
     "thread_execution_width": "",
 }

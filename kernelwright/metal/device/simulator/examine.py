@@ -13,6 +13,11 @@ from kernelwright.metal.device.simulator.address_rules import (
 from kernelwright.metal.device.simulator.member_rules import lost_spaces
 from kernelwright.metal.device.simulator.recursion_rules import recursive_calls
 from kernelwright.metal.device.simulator.space_rules import mixed_spaces
+from kernelwright.metal.device.simulator.standard_rules import (
+    later_features,
+    later_warnings,
+    standard_breaches,
+)
 from kernelwright.metal.device.simulator.syntax_tree import Node, read_tree
 from kernelwright.metal.device.simulator.toolchain import WHOLE_FLAGS, output_of, run
 from kernelwright.metal.device.simulator.tree_rules import (
@@ -23,7 +28,7 @@ from kernelwright.metal.device.simulator.tree_rules import (
 from kernelwright.metal.device.simulator.unit import Unit
 from kernelwright.metal.diagnostic import Diagnostic
 
-_DUMP = ("-fsyntax-only", "-Xclang", "-ast-dump", "-w")
+_DUMP = ("-fsyntax-only", "-Xclang", "-ast-dump")
 _LISTING = ("-fno-vectorize", "-fno-slp-vectorize", *WHOLE_FLAGS, "-w", "-S", "-emit-llvm")
 _MOST_FOUND = 20
 
@@ -39,17 +44,19 @@ def examine(unit: Unit, command: Sequence[str], source: Path) -> tuple[Diagnosti
     Raises:
         DeviceError: clang does not show what it takes.
     """
-    dump = output_of([*command, *_DUMP, str(source)])
+    dump, said = output_of([*command, *_DUMP, *later_warnings(unit.language), str(source)])
     if not dump:
         raise DeviceError("the compiler does not show the syntax tree of a text that it takes.")
     nodes = read_tree(dump, frozenset((*unit.sources, *unit.mirror.sources)), unit.callers)
     found = [*language_breaches(nodes), *mixed_spaces(nodes), *lost_spaces(nodes)]
+    found += standard_breaches(nodes, unit.language)
     found += called_kernels(nodes, unit.kernels)
     found += recursive_calls(nodes)
     found += shared_float_atomics(nodes, unit.language)
     if not unit.sees_addresses:
         found += _looks_at_addresses(nodes, command, source)
-    return tuple(_diagnostics(unit, found))
+    later = later_features(unit.diagnostics(said), unit.language)
+    return (*later, *_diagnostics(unit, found))
 
 
 def _looks_at_addresses(

@@ -16,7 +16,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     run,
     workspace,
 )
-from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_number
+from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_macros
 
 _MARKER = re.compile(r'^# (?P<line>\d+) "(?P<file>(?:\\.|[^"\\])*)"')
 _DEFINITIONS = ("-D__METAL__=1", "-D__METAL_MACOS__=1")
@@ -41,11 +41,12 @@ def expand(
     with workspace() as folder:
         source, output = folder / "text.cpp", folder / "text.i"
         source.write_text(text)
-        version = f"-D__METAL_VERSION__={version_number(language)}"
+        macros = {"__cplusplus": "201703L"} | version_macros(language)
+        version = [f"-D{name}={value}" for name, value in macros.items() if value is not None]
         includes = [f for path in folders for f in ("-I", str(path))]
         run(
             [
-                *("clang", "-E", "-x", "c++", "-undef", "-nostdinc", *_DEFINITIONS, version),
+                *("clang", "-E", "-x", "c++", "-undef", "-nostdinc", *_DEFINITIONS, *version),
                 *(*DIAGNOSTIC_FLAGS, "-isystem", str(_blank_library()), *includes),
                 *(str(source), "-o", str(output)),
             ]

@@ -275,14 +275,14 @@ def run(arguments: Sequence[str], *, timeout_s: float = COMPILE_TIMEOUT_S) -> tu
     return status, said
 
 
-def output_of(arguments: Sequence[str]) -> str:
-    """Run a tool of `ziglang` and return what it printed; empty where it failed.
+def output_of(arguments: Sequence[str]) -> tuple[str, str]:
+    """Run a tool of `ziglang` and return what it printed, empty where it failed, and said.
 
     Raises:
         DeviceError: it could not run, or was killed.
     """
-    status, printed, _ = _run(arguments, COMPILE_TIMEOUT_S)
-    return printed if status == 0 else ""
+    status, printed, said = _run(arguments, COMPILE_TIMEOUT_S)
+    return (printed if status == 0 else ""), said
 
 
 def _run(arguments: Sequence[str], timeout_s: float) -> tuple[int, str, str]:

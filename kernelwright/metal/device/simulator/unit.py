@@ -19,7 +19,7 @@ from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.diagnose import Place, diagnose
 from kernelwright.metal.msl.edit import Editor
 from kernelwright.metal.msl.include import point_includes
-from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_number
+from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_macros
 from kernelwright.metal.msl.method import hides_members
 from kernelwright.metal.msl.refuse import refuse
 from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
@@ -167,8 +167,9 @@ class Unit:
             f"#define KW_PADDING_ENTRY {_PADDING_MACROS[padding and self.may_have_padding]}\n",
         ]
         if self.language != DEFAULT:
-            number = version_number(self.language)
-            parts.append(f"#undef __METAL_VERSION__\n#define __METAL_VERSION__ {number}\n")
+            for name, value in version_macros(self.language).items():
+                definition = "" if value is None else f"#define {name} {value}\n"
+                parts.append(f"#undef {name}\n{definition}")
         for index in dict.fromkeys(c.index for c in self.constants):
             parts.append(f"#define KW_CONSTANT_{index} {constants.get(index, 0)}\n")
             parts.append(f"#define KW_CONSTANT_DEFINED_{index} {int(index in constants)}\n")

@@ -27,6 +27,7 @@ _SCALARS = (
     "dispatch_simdgroups_per_threadgroup",
     "thread_index_in_quadgroup",
     "quadgroup_index_in_threadgroup",
+    "quadgroups_per_threadgroup",
     "dispatch_quadgroups_per_threadgroup",
     "threads_per_simdgroup",
     "thread_execution_width",
@@ -75,7 +76,8 @@ def _expected(
         "dispatch_simdgroups_per_threadgroup": np.full_like(index, simdgroups),
         "thread_index_in_quadgroup": index % 4,
         "quadgroup_index_in_threadgroup": index // 4,
-        "dispatch_quadgroups_per_threadgroup": np.full_like(index, simdgroups * 8),
+        "quadgroups_per_threadgroup": -(-size.prod(-1) // 4),
+        "dispatch_quadgroups_per_threadgroup": np.full_like(index, -(-whole.prod() // 4)),
         "threads_per_simdgroup": np.full_like(index, 32),
         "thread_execution_width": np.full_like(index, 32),
     }

@@ -121,3 +121,14 @@ inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step
 #define KW_INSTANTIATE_IN(scope, host, kernel, ...) \
   KW_ENTRY_(KW_ROW_INSTANCE, __COUNTER__, #kernel ":" host, scope kw_call_##kernel<__VA_ARGS__>) \
   KW_PADDING_(__COUNTER__, #kernel ":" host, scope kernel<__VA_ARGS__>)
+
+// Says whether a kernel has a function's type; never called.
+template <typename F>
+metal::true_type kw_has_signature(F*, int);
+template <typename F, typename G>
+metal::false_type kw_has_signature(G*, ...);
+// What an instantiation repeats of its template's parameters.
+#define KW_CHECK_INSTANCE(types, name, ...) \
+  static_assert(decltype(kw_has_signature<void types>(&__VA_ARGS__, 0))::value, \
+                "explicit instantiation of '" name "' does not refer to a function template with " \
+                "these parameters");

@@ -18,6 +18,41 @@
 #define __TIME__ "00:00:00"
 #undef __TIMESTAMP__
 #define __TIMESTAMP__ "Thu Jan  1 00:00:00 1970"
+// Metal 4 is C++17, which the standard library is not; `msl/language.py` has what Metal 3 defines.
+#undef __cplusplus
+#define __cplusplus 201703L
+#undef __cpp_constexpr
+#define __cpp_constexpr 201603L
+#undef __cpp_generic_lambdas
+#define __cpp_generic_lambdas 201304L
+#undef __cpp_init_captures
+#define __cpp_init_captures 201304L
+#undef __cpp_range_based_for
+#define __cpp_range_based_for 201603L
+#undef __cpp_aggregate_paren_init
+#undef __cpp_auto_cast
+#undef __cpp_concepts
+#undef __cpp_conditional_explicit
+#undef __cpp_consteval
+#undef __cpp_constexpr_dynamic_alloc
+#undef __cpp_constinit
+#undef __cpp_designated_initializers
+#undef __cpp_explicit_this_parameter
+#undef __cpp_if_consteval
+#undef __cpp_impl_coroutine
+#undef __cpp_impl_three_way_comparison
+#undef __cpp_implicit_move
+#undef __cpp_modules
+#undef __cpp_multidimensional_subscript
+#undef __cpp_size_t_suffix
+#undef __cpp_using_enum
+#undef SYCL_LANGUAGE_VERSION
+#undef __SYCL_DEVICE_ONLY__
+#undef __OPENCL_MEMORY_SCOPE_DEVICE
+#undef __OPENCL_MEMORY_SCOPE_SUB_GROUP
+#undef __OPENCL_MEMORY_SCOPE_WORK_GROUP
+#undef __OPENCL_MEMORY_SCOPE_WORK_ITEM
+#undef __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES
 #pragma clang diagnostic pop
 
 // Whatever clang predefines for one of the machines that the simulator runs on and not for another.
