@@ -94,7 +94,9 @@ def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Regio
     taken: set[int] = set()
     for idiom in _fast_idioms(graph):
         if among.issuperset(idiom.indices):
-            members = with_tables(graph, idiom, taken)
+            # A mask that is made of positions is an array to MLX, as large as the scores of a head.
+            is_masked = idiom.name == "attention"
+            members = {*idiom.indices} if is_masked else with_tables(graph, idiom, taken)
             if members <= among:
                 taken |= members
                 whole[Region(graph, tuple(sorted(members)))] = idiom.name

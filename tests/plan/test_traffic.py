@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.evaluator.speed.prediction import predict_baselines
-from kernelwright.ir import canonicalize, capture
+from kernelwright.ir import canonicalize, capture, gather_attention
 from kernelwright.ir.passes.standard import standardize
 from kernelwright.metal.perf import find_profile
 from kernelwright.plan import (
@@ -307,3 +307,25 @@ def test_a_root_that_is_wanted_counts_alike_in_a_function_and_in_its_task(
     profile = find_profile("m4-pro")
     predicted = predict_baselines(task, profile)["compile"]
     assert predicted == predict_baselines(written, profile)["compile"]
+
+
+def test_a_mask_that_is_made_of_positions_is_written_and_read_by_mlx() -> None:
+    def biased(q: mx.array, k: mx.array, v: mx.array, bias: mx.array) -> mx.array:
+        return mx.softmax(q @ k.swapaxes(-1, -2) * 0.125 + bias, axis=-1) @ v
+
+    def by_distance(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        place = mx.arange(64)
+        return biased(q, k, v, -mx.abs(place[:, None] - place[None]).astype(q.dtype))
+
+    heads, bias = mx.zeros((1, 16, 64, 64), mx.float16), mx.zeros((64, 64), mx.float16)
+    with mx.stream(mx.cpu):
+        made, given = (
+            gather_attention(canonicalize(capture(function, *arrays)))
+            for function, arrays in (
+                (by_distance, (heads, heads, heads)),
+                (biased, (heads, heads, heads, bias)),
+            )
+        )
+    assert fast_traffic(given).launches == 1
+    assert fast_traffic(made).launches > 1
+    assert fast_traffic(made).nbytes >= fast_traffic(given).nbytes + bias.nbytes
