@@ -42,7 +42,10 @@ _SPECIAL_CALLS = frozenset(
     ("sqrt", "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")
 )
 _INTEGER_CALLS = frozenset(
-    ("smin", "smax", "umin", "umax", "abs", "ctlz", "cttz", "ctpop", "bswap", "fshl", "fshr")
+    (
+        *("smin", "smax", "umin", "umax", "abs", "ctlz", "cttz", "ctpop", "bswap", "fshl", "fshr"),
+        *("fptosi", "fptoui"),
+    )
 )
 
 

@@ -58,6 +58,9 @@ LANGUAGE_FLAGS = (
     *("-fno-strict-aliasing", "-fsigned-char", "-fno-char8_t"),
     # Since version 16, clang packs no member of a class, and vectors are classes here.
     "-fclang-abi-compat=15",
+    # A float beyond an integer's range becomes its nearest value and a NaN 0, as on Apple's GPUs;
+    # to C++ it means nothing, and each build would have a value of its own.
+    "-fno-strict-float-cast-overflow",
     # A loop that never ends must not, as on a GPU; C++ would let it be left out.
     "-fno-finite-loops",
     *("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-unwind-tables"),
@@ -349,6 +352,8 @@ def link(
         "norelro",
         "--hash-style=gnu",
         "--build-id=none",
+        # No text adds to what is linked.
+        "--no-dependent-libraries",
     )
     tool = _macos_linker(machine) if system == "darwin" else (*elf, "-o")
     # Only the Mach-O linker wants the name joined to its flag.

@@ -34,7 +34,10 @@ _WRITTEN = ("llvm.maxnum.", "llvm.minnum.", "llvm.umax.", "llvm.fabs.", "llvm.co
 _OPPOSITE = {"maxnum": "minnum", "minnum": "maxnum"}
 _SUFFIXES = {"half": "f16", "bfloat": "bf16", "float": "f32"}
 _QUOTIENT = re.compile(r"^(udiv|lshr) (?:exact )?(i\d+) ([^,]+), (.+)$")
-_CONVERTED = re.compile(r"^fpto[su]i (half|bfloat|float) (%[^,]+) to (i\d+)$")
+_CONVERTED = re.compile(
+    r"^(?:tail )?call (?P<type_>i\d+) @llvm\.fpto[su]i\.sat\.i\d+\.\w+\("
+    r"(?P<source>half|bfloat|float) (?P<value>%[^,)]+)\)"
+)
 _ROUNDED = re.compile(
     rf"^(?:(?:tail|notail) )?call {_FLAGS}(float) @llvm\.(?:floor|ceil|trunc|rint|round)\.f32\("
 )
@@ -78,7 +81,7 @@ def _rewrite(lines: list[str], instruction: Instruction) -> None:
     elif found := _QUOTIENT.match(instruction.text):
         made = [*_divided(instruction, *found.groups())]
     elif found := _CONVERTED.match(instruction.text):
-        made = [*_converted(instruction, *found.groups())]
+        made = [*_converted(instruction, **found.groupdict())]
     elif found := _ROUNDED.match(instruction.text):
         made = [*_rounded(instruction)]
     elif found := _LANES.match(instruction.text):
