@@ -5,15 +5,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
 from kernelwright.metal.msl.edit import Editor
-from kernelwright.metal.msl.token import Token, TokenKind
+from kernelwright.metal.msl.question import answers
+from kernelwright.metal.msl.token import Token, TokenKind, without_comments
 
 Include = Callable[[str], str | None]
 """Returns the path to include in place of a named file; None where it is Metal's own, or none."""
 _OWN = "kw/"
 """Headers of the simulator's, which Metal has not."""
 _ASKS_FOR_FILES = ("__has_include", "__has_include_next", "__has_embed")
-_PRAGMAS = re.compile(r"dependency|include_alias|module")
-"""These read files, or name others in their place."""
+_KEPT = re.compile(
+    r"(?:once|unroll|nounroll|clang\s+(?:loop|fp)|METAL|STDC\s+FP_CONTRACT|unused|pack)\b"
+)
+"""Pragmas that Metal documents, or that its own libraries have."""
+_SILENT = re.compile(r"(?:(?:clang|GCC)\s+diagnostic|message|warning|mark|(?:end)?region|omp)\b|$")
+"""Pragmas that change no kernel; the simulator has its own mind about warnings."""
+_SPLICE = re.compile(r"\\[ \t]*\r?\n")
 
 
 def point_includes(
@@ -25,10 +31,13 @@ def point_includes(
 ) -> Iterator[str]:
     """Point `#include`s at rewritten files, and yield the names that they have in the text.
 
-    What would read another file of the machine becomes an error where it stands, which a branch
-    that is not compiled leaves out; `__has_include` becomes its answer, as `is_known` gives it.
+    What would read another file of the machine, and a pragma that Metal has not, becomes an error
+    where it stands, which a branch that is not compiled leaves out; `__has_include` becomes its
+    answer, as `is_known` gives it.
     """
-    _empty_pragmas(tokens, editor)
+    _settle_operators(tokens, editor)
+    for start, end, value in answers(text, tokens):
+        editor.replace(start, text[start:end], str(value))
     code = [t for t in tokens if t.is_code and t.directive]
     for i, token in enumerate(code):
         if token.spelling in _ASKS_FOR_FILES and token.directive != "ifdef":
@@ -37,19 +46,43 @@ def point_includes(
             continue
         if token.directive in ("embed", "include_next"):
             _fail(text, token, editor, f"invalid preprocessing directive '#{token.directive}'")
-        elif token.directive == "pragma" and _PRAGMAS.search(_line(text, token)):
-            _fail(text, token, editor, "a pragma that reads files is not supported in Metal")
+        elif token.directive == "pragma":
+            _settle_pragma(text, token, editor)
         elif token.directive in ("include", "import"):
             yield from _point(text, token, editor, include)
 
 
-def _empty_pragmas(tokens: Sequence[Token], editor: Editor) -> None:
-    """Empty each `_Pragma("…")` that would read a file."""
+def refused_pragma(pragma: str) -> str:
+    """Say what is wrong with what follows `#pragma`; empty where nothing is."""
+    if _KEPT.match(pragma) or _SILENT.match(pragma):
+        return ""
+    name = " ".join(re.findall(r"\w+", pragma)[:2])
+    return f"the pragma {name} is not supported in Metal; remove it"
+
+
+def pragma_of(literal: str) -> str | None:
+    """Return what `_Pragma` makes of a string; None for what is no plain one."""
+    found = re.fullmatch(r'"((?:[^"\\]|\\["\\])*)"', literal)
+    return re.sub(r'\\(["\\])', r"\1", found[1]).strip() if found else None
+
+
+def _settle_operators(tokens: Sequence[Token], editor: Editor) -> None:
+    """Empty each `_Pragma("…")` but for those that Metal documents."""
     code = [t for t in tokens if t.is_code]
     for word, _, text in zip(code, code[1:], code[2:], strict=False):
         is_pragma = word.spelling == "_Pragma" and text.kind is TokenKind.STRING
-        if is_pragma and _PRAGMAS.search(text.text):
+        if is_pragma and not _KEPT.match(pragma_of(text.text) or ""):
             editor.replace(text.offset, text.text, '""')
+
+
+def _settle_pragma(text: str, token: Token, editor: Editor) -> None:
+    """Leave what Metal documents, empty what changes nothing, refuse all else."""
+    line = _line(text, token)
+    pragma = without_comments(_SPLICE.sub("", line[len(token.text) :])).strip()
+    if message := refused_pragma(pragma):
+        _fail(text, token, editor, message)
+    elif not _KEPT.match(pragma):
+        editor.replace(token.offset, line, "pragma")
 
 
 def _point(text: str, directive: Token, editor: Editor, include: Include) -> Iterator[str]:

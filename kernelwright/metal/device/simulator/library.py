@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import FastError, RunOptions
+from kernelwright.metal.device.simulator.alignment import aligned
 from kernelwright.metal.device.simulator.argument import (
     Key,
     fresh_names,
@@ -204,11 +205,18 @@ class SimulatedKernel:
             entry, {} if threadgroup_bytes is None else threadgroup_bytes
         )
         options = _options(order_seed, sanitize, count, count_all, timeout_s)
-        outcome = launch(
-            self._dispatch(entry, image, options, grid, threadgroup, arguments),
+        dispatch = self._dispatch(entry, image, options, grid, threadgroup, arguments)
+        with aligned(
             bound,
-            metered=lambda: self.library.image("metered", self.constants).code(entry),
-        )
+            entry.buffers,
+            is_wide=self.library.unit.needs_width,
+            is_fenced=dispatch.is_fenced,
+        ) as lent:
+            outcome = launch(
+                dispatch,
+                lent,
+                metered=lambda: self.library.image("metered", self.constants).code(entry),
+            )
         self.library.waits[variant, self.name] += outcome.waits
         return outcome
 

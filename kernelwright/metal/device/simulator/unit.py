@@ -4,14 +4,16 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, FastError
+from kernelwright.metal.device.simulator.alignment import may_be_wide
 from kernelwright.metal.device.simulator.element import SCALARS
 from kernelwright.metal.device.simulator.expand import expand, included_lines
+from kernelwright.metal.device.simulator.internal_name import internal_names
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.record import OwnVariable, ThreadgroupVariable
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
@@ -20,6 +22,7 @@ from kernelwright.metal.msl.diagnose import Place, diagnose
 from kernelwright.metal.msl.edit import Editor
 from kernelwright.metal.msl.include import point_includes
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_macros
+from kernelwright.metal.msl.macro_size import excessive_sizes
 from kernelwright.metal.msl.method import hides_members
 from kernelwright.metal.msl.refuse import refuse
 from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
@@ -39,6 +42,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 _ROW_MACROS = {True: "KW_EXPORT_ROW", False: "KW_NO_ROW"}
 _PADDING_MACROS = {True: "KW_EXPORT_PADDING", False: "KW_NO_ROW"}
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
+_MOST_FOUND = 20
 _CHOICES = frozenset(("define", "if", "ifdef", "ifndef"))
 """Directives by which a text follows its grammar only once it has been preprocessed."""
 _WAITS = re.compile(
@@ -148,6 +152,12 @@ class Unit:
             names[name] <= 1 for name in self.kernels
         )
 
+    @cached_property
+    def needs_width(self) -> bool:
+        """Say whether it may have elements that are aligned to more than 16 bytes."""
+        texts = (self.rewritten.edited.original, *_own_files(self.mirror).values())
+        return any(map(may_be_wide, texts))
+
     def text(
         self, constants: Mapping[int, int | float], *, rows: bool, padding: bool = False
     ) -> str:
@@ -253,6 +263,8 @@ def prepare(
     sections = [replace(s, text=_own_lines(s.text)) for s in sections]
     mirror = Mirror((*folders, *mlx_folders()), threadgroup_bytes)
     unit = _joined(sections, prelude, mirror, sources)
+    if found_early := _internal_names(unit) or _excess(unit):
+        raise CompileError(found_early)
     found = refuse(unit.rewritten, language)
     if (reason := _reason_to_expand(unit, found)) is not None:
         expanded = expand(
@@ -265,11 +277,41 @@ def prepare(
         whole = _joined(parts, prelude, mirror, sources | included_lines(expanded, sources))
         # A text that is no better so keeps its own columns.
         if reason != "doubt" or not whole.rewritten.structure.is_doubtful:
-            unit, found = whole, refuse(whole.rewritten, language)
+            unit, found = whole, _excess(whole) or refuse(whole.rewritten, language)
     if found:
         raise CompileError(tuple(unit.placed(d) for d in found))
     unit = replace(unit, fast_error=fast_error)
     return replace(unit, math_mode=math_mode, language=language, sees_addresses=sees_addresses)
+
+
+def _internal_names(unit: Unit) -> tuple[Diagnostic, ...]:
+    """Return what the text names and may not, and the files of its own that it includes."""
+    files = _own_files(unit.mirror)
+    text = unit.rewritten.edited.original
+    found = [unit.placed(d) for d in internal_names(text, list(files.values()))]
+    for name, included in files.items():
+        lines, others = included.split("\n"), [text, *files.values()]
+        found += [
+            d.model_copy(update={"file": name, "source_line": lines[d.line - 1]})
+            for d in internal_names(included, others)
+        ]
+    return tuple(found[:_MOST_FOUND])
+
+
+def _excess(unit: Unit) -> tuple[Diagnostic, ...]:
+    """Return what of a text is too large to compile."""
+    text, files = unit.rewritten, [f.rewritten.tokens for f in unit.mirror.files]
+    return tuple(unit.placed(d) for d in excessive_sizes(text.tokens, text.structure, files))
+
+
+def _own_files(mirror: Mirror) -> dict[str, str]:
+    """Return the texts of included files by path, but for MLX's own."""
+    libraries = [folder.resolve() for folder in mlx_folders()]
+    return {
+        str(f.path): f.rewritten.edited.original
+        for f in mirror.files
+        if not any(f.path.is_relative_to(library) for library in libraries)
+    }
 
 
 def _reason_to_expand(

@@ -484,7 +484,7 @@ PLAIN float f(float v) { return v; }""",
         """#pragma clang attribute push(__attribute__((no_sanitize("address"))), apply_to=function)
 float f(float v) { return v; }
 #pragma clang attribute pop""",
-        "the attribute 'no_sanitize' is not supported in Metal",
+        "the pragma clang attribute is not supported in Metal",
     ),
     "attribute behind a linkage": (
         "y[i] = f(x[i]);",
@@ -494,13 +494,13 @@ float f(float v) { return v; }
     "attribute of a function that is named like the simulator's": (
         "y[i] = kw_call_f(x[i]);",
         '[[clang::no_sanitize("thread")]] inline float kw_call_f(float v) { return v; }',
-        "the attribute 'no_sanitize' is not supported in Metal",
+        "'kw_call_f' is a name of the simulator's; choose another",
     ),
     "optimisation by a pragma": (
         "y[i] = f(x[i]);",
         """#pragma clang optimize off
 float f(float v) { return v; }""",
-        "the attribute 'optimize_none' is not supported in Metal",
+        "the pragma clang optimize is not supported in Metal",
     ),
     "attribute of a variable": (
         "__attribute__((uninitialized)) float v; y[i] = v;",

@@ -39,7 +39,7 @@ def secret(tmp_path: Path) -> Path:
         ('#define F "{}"\n#include F', "found what a macro would have to give"),
         ('#include_next "{}"', "invalid preprocessing directive '#include_next'"),
         ('#embed "{}"', "invalid preprocessing directive '#embed'"),
-        ('#pragma GCC dependency "{}"', "a pragma that reads files"),
+        ('#pragma GCC dependency "{}"', "the pragma GCC dependency is not supported in Metal"),
         ('#include "kw/abi.h"', "file not found in the folders"),
         ('__asm__(".incbin \\"{}\\"");', "'__asm__' is not supported in Metal"),
         ('#define P(a, b) a##b\nP(__as, m__)(".incbin \\"{}\\"");', ""),
