@@ -21,6 +21,7 @@ from kernelwright.metal.device.simulator.build_command import (
 from kernelwright.metal.device.simulator.conversion import (
     RANGES_FLAG,
     Converter,
+    divides_by_zero,
     lacks_conversion,
     without_missing,
 )
@@ -214,7 +215,10 @@ def compile_unit(
         # What was used last is deleted last.
         output.touch()
     else:
-        _write(record, _build(unit, text, header, variant, output))
+        hides = variant in _COMPILED_TWICE and any(
+            divides_by_zero(w.message) for w in compile_unit(unit, "plain", constants).warnings
+        )
+        _write(record, _build(unit, text, header, variant, output, hides_zeros=hides))
         _prune(output.parent)
     built = _Built.model_validate_json(record.read_text())
     entries = tuple(_entry(symbol, unit.kernels) for symbol in built.entries)
@@ -295,7 +299,9 @@ def _write(record: Path, built: _Built) -> None:
         publish(written, record)
 
 
-def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) -> _Built:
+def _build(
+    unit: Unit, text: str, header: Path, variant: Variant, output: Path, *, hides_zeros: bool
+) -> _Built:
     """Compile and link into the cache."""
     with workspace() as folder:
         source, built = folder / "kernel.cpp", folder / "kernel.o"
@@ -310,6 +316,8 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         pool.shutdown(wait=False)
         if variant in _COMPILED_TWICE and "bfloat" in text:
             _converter(unit, command, source).convert(source)
+        if hides_zeros:
+            _converter(unit, command, source).hide_zeros(source)
         status, said = compiled(command, source, built)
         found = unit.diagnostics(said)
         if (
@@ -321,6 +329,9 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
             left = unit.diagnostics(without_missing(said))
             status, said = compiled(command, source, built)
             found = unit.diagnostics(said) if status == 0 or not _has_errors(left) else left
+        if status == 0 and divides_by_zero(said):
+            _converter(unit, command, source).hide_zeros(source)
+            status, said = compiled(command, source, built)
         if status != 0:
             raise _failure(status, said, found)
         if foreign := foreign_parts(built, variant):

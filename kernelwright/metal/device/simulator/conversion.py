@@ -30,6 +30,10 @@ _MISSING = re.compile(
     rf"(?:function return type )?{_INTEGER}|"
     rf"assigning to {_INTEGER} from incompatible type {_BFLOAT}"
 )
+_BY_ZERO = re.compile(r"(?:division|remainder) by zero is undefined")
+_WARNING = re.compile(
+    r"^(?P<file>[^:\n]+):\d+:\d+:(?P<ranges>(?:\{\d+:\d+-\d+:\d+\})+): warning: (?P<said>.*)$"
+)
 _IS_NOTE = re.compile(r"[^:\n]+:\d+:\d+: note: ")
 _NO_FUNCTION = "no matching function for call"
 _RANGE = re.compile(r"\{(\d+):(\d+)-(\d+):(\d+)\}")
@@ -40,6 +44,11 @@ def lacks_conversion(said: str) -> bool:
     """Say whether clang missed a way from a bfloat to an integer."""
     lines = said.splitlines()
     return "bfloat" in said and any(_MISSING.search(x) or _NOTE.search(x) for x in lines)
+
+
+def divides_by_zero(said: str) -> bool:
+    """Say whether clang sees that a divisor is zero, of which it makes no value at all."""
+    return _BY_ZERO.search(said) is not None
 
 
 def without_missing(said: str) -> str:
@@ -73,8 +82,20 @@ class Converter:
             changed = True
         return changed
 
+    def hide_zeros(self, source: Path) -> None:
+        """Hide from clang which divisors are zero, so that the division happens."""
+        text = source.read_bytes()
+        starts = _starts(text)
+        places = set[tuple[int, int]]()
+        for warning in filter(None, map(_WARNING.match, self.check().splitlines())):
+            first, last = _offsets(starts, warning["ranges"])
+            is_own = warning["file"] in self.files and first <= last <= len(text)
+            if is_own and _BY_ZERO.match(warning["said"]):
+                places.add((first, last))
+        source.write_bytes(_enclosed(text, places, b"kw_divisor("))
+
     def _places(self, text: bytes, said: str) -> Iterator[tuple[int, int]]:
-        starts = [0, *(i + 1 for i, byte in enumerate(text) if byte == ord("\n"))]
+        starts = _starts(text)
         call: int | None = None
         for line in said.splitlines():
             if (error := _ERROR.match(line)) is not None:
@@ -91,6 +112,10 @@ class Converter:
             elif call is not None and (note := _NOTE.search(line)) is not None:
                 yield from _argument(text, call, int(note["number"]))
                 call = None
+
+
+def _starts(text: bytes) -> list[int]:
+    return [0, *(i + 1 for i, byte in enumerate(text) if byte == ord("\n"))]
 
 
 def _offsets(starts: list[int], ranges: str) -> tuple[int, int]:
@@ -122,10 +147,10 @@ def _argument(text: bytes, place: int, number: int) -> Iterator[tuple[int, int]]
             return
 
 
-def _enclosed(text: bytes, places: Collection[tuple[int, int]]) -> bytes:
+def _enclosed(text: bytes, places: Collection[tuple[int, int]], opening: bytes = _OPEN) -> bytes:
     """Put a conversion around ranges that may lie in each other, ends before beginnings."""
     edits = [(last, 0, -first, _CLOSE) for first, last in places]
-    edits += [(first, 1, -last, _OPEN) for first, last in places]
+    edits += [(first, 1, -last, opening) for first, last in places]
     parts, done = [], 0
     for at, _, _, inserted in sorted(edits):
         parts += [text[done:at], inserted]

@@ -89,6 +89,13 @@ struct bfloat {
   }
 };
 
+// What the simulator writes around a divisor that clang sees to be zero (see conversion.py).
+template <typename T>
+KW_INLINE T kw_divisor(T value) {
+  volatile T hidden = value;
+  return hidden;
+}
+
 // What the simulator writes around a bfloat that becomes an integer by itself (see conversion.py);
 // in a template it may be something else.
 template <typename T>
