@@ -53,7 +53,7 @@ def compile_cost(kernel: str, prelude: Prelude, variant: Variant) -> Cost:
 
 
 def _turn(kernel: str, prelude: Prelude, variant: Variant) -> Cost:
-    text = f"{TEXTS[kernel]}\nconstant int kw_turn_{time.time_ns()} = 0;\n"
+    text = f"{TEXTS[kernel]}\nconstant int turn_{time.time_ns()} = 0;\n"
     start_s, own_s, compilers_s = time.perf_counter(), time.process_time(), _compilers_s()
     simulator.compile(text, prelude=prelude, variant=variant)
     return Cost(
