@@ -31,6 +31,20 @@ NORMS: dict[str, tuple[Callable[..., object], tuple[mx.array, ...]]] = {
         lambda x, w: (mx.fast.rms_norm(x, w, 1e-5), mx.exp(x.astype(mx.float32))),
         (X.astype(mx.float16), W.astype(mx.float16)),
     ),
+    "a factor of each element behind it": (rms, (X, X)),
+    "a factor of each row behind it": (rms, (X, mx.zeros((128, 1)))),
+    "a modulation of each sample behind it": (
+        lambda x, scale: mx.fast.layer_norm(x, None, None, 1e-5) * (1 + scale) + scale,
+        (Y, mx.zeros((32, 1, 64), mx.float16)),
+    ),
+    "a weight of a wider dtype": (
+        lambda x, w: mx.fast.rms_norm(x, w, 1e-5),
+        (X.astype(mx.float16), W),
+    ),
+    "a scale and a shift of a wider dtype": (
+        lambda x, w: mx.fast.layer_norm(x, w, w, 1e-5),
+        (X.astype(mx.bfloat16), W),
+    ),
 }
 OTHERS: dict[str, tuple[Callable[..., object], tuple[mx.array, ...]]] = {
     "another centre": (scaled, (X, W)),
@@ -40,7 +54,6 @@ OTHERS: dict[str, tuple[Callable[..., object], tuple[mx.array, ...]]] = {
     "a corrected variance": (lambda x: scaled(x, x.mean(-1, keepdims=True), ddof=1), (X,)),
     "columns": (lambda x: scaled(x, x.mean(0, keepdims=True), 0), (X,)),
     "rms of columns": (lambda x: rms(x, mx.array(1.0), 0), (X,)),
-    "a factor of each element": (rms, (X, X)),
     "statistics beside it": (
         lambda x: (scaled(x, x.mean(-1, keepdims=True)), x.mean(-1, keepdims=True)),
         (X,),

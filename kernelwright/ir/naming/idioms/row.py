@@ -128,7 +128,20 @@ def variance(reader: Reader, value: ValueId) -> Match | None:
 
 
 def norm(reader: Reader, value: ValueId) -> Match | None:
-    """Match RMS norm and layer norm, with and without weight and bias."""
+    """Match RMS norm and layer norm, with and without weight and bias.
+
+    A norm that stays in a wider dtype, as with a weight of float32, is one of what was cast.
+    """
+    found = _any_norm(reader, value)
+    if found is None or reader.type(found.operands["x"]).dtype == reader.type(value).dtype:
+        return found
+    x, dtype = found.operands["x"], reader.type(value).dtype
+    casts = (n.outputs[0] for n in reader.graph.nodes if n.op == "cast" and n.inputs == (x,))
+    wide = next((cast for cast in casts if reader.type(cast).dtype == dtype), x)
+    return Match(found.name, {**found.operands, "x": wide}, found.parameters)
+
+
+def _any_norm(reader: Reader, value: ValueId) -> Match | None:
     found = _scaled_norm(reader, value)
     if found is not None:
         return found
@@ -140,9 +153,9 @@ def norm(reader: Reader, value: ValueId) -> Match | None:
         if inner is not None and inner.name == "layer_norm" and "weight" in inner.operands:
             axes = inner.parameters["axes"]
             assert isinstance(axes, tuple)
-            rows = Rows(reader.shape(value), axes)
-            bias = {"bias": reader.vector(node.inputs[1 - i], rows)}
-            return Match("layer_norm", {**inner.operands, **bias}, inner.parameters)
+            bias = _row_vector(reader, node.inputs[1 - i], Rows(reader.shape(value), axes))
+            if bias is not None:
+                return Match("layer_norm", {**inner.operands, "bias": bias}, inner.parameters)
     return spread_norm(reader, value)
 
 
@@ -230,9 +243,22 @@ def _with_weight(reader: Reader, value: ValueId, factor: ValueId, norm: _Norm) -
         return None
     operands = {"x": norm.x}
     if rest.numerators:
-        operands["weight"] = reader.vector(rest.numerators[0], rows)
+        weight = _row_vector(reader, rest.numerators[0], rows)
+        if weight is None:
+            return None
+        operands["weight"] = weight
     parameters = {"axes": rows.axes, **norm.parameters}
     return Match(norm.name, operands, _per(parameters, norm.gain))
+
+
+def _row_vector(reader: Reader, value: ValueId, rows: Rows) -> ValueId | None:
+    """Return an operand that every row is scaled or shifted by; None for one that rows differ in.
+
+    What differs, as the modulation of a sample, stands behind a norm that has no weight.
+    """
+    vector = reader.vector(value, rows)
+    along = math.prod(n for axis, n in enumerate(rows.shape) if axis in rows.axes)
+    return vector if reader.graph.types[vector].size == along else None
 
 
 def _per(parameters: dict[str, Parameter], gain: float) -> dict[str, Parameter]:
