@@ -141,7 +141,9 @@ def _check_numbers(tables: Mapping[str, object], path: Path, text: str) -> None:
     Raises:
         InputError: one is no number, infinite, or larger than anything that a night takes.
     """
-    for steps, number in _numbers(tables, []):
+    # What no price is, prices say themselves, with the model's name.
+    counted = {key: table for key, table in tables.items() if key != "prices"}
+    for steps, number in _numbers(counted, []):
         if not abs(number) <= LARGEST:
             raise InputError(
                 f"{_where(path, text, steps)}: {_named(steps)} should be a number up to "
