@@ -184,7 +184,7 @@ kernel void k(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]])
 @pytest.mark.parametrize(
     ("before", "inside", "words"),
     [
-        ('void quit() KW_LABEL("getpid");', "quit(); y[i] = 1;", "getpid is used"),
+        ('void quit() KW_LABEL("getpid");', "quit(); y[i] = 1;", "'KW_LABEL' is a name"),
         ("float absent(float v);", "y[i] = absent(1);", "absent is used"),
         ("struct A { static inline int n; };", "y[i] = A::n++;", "outlives its launch"),
         ('[[gnu::section(".text")]] int z = 3;', "y[i] = z;", "outlives its launch"),
