@@ -76,6 +76,7 @@ class ReportKind(StrEnum):
     DIVISION_BY_ZERO = "integer division by zero"
     SHIFT_OUT_OF_RANGE = "shift out of range"
     UNINITIALISED_VARIABLE_READ = "uninitialised variable read"
+    NULL_POINTER = "null pointer"
 
 
 class SanitizerReport(Record):

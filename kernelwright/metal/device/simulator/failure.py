@@ -24,6 +24,9 @@ _FAILURES = {
     7: "a thread used a misaligned vector or an impossible address; sanitize it to see where",
     5: "its threadgroup memory needs {address} bytes, this device has {limit}; use less",
 }
+_NULL_POINTER = "a thread used a null pointer; sanitize it to see where"
+_NULL_BYTES = 1 << 16
+"""Of access.cpp."""
 
 
 def excessive_memory(kernel: str, needed: int, limit: int) -> LaunchError:
@@ -59,5 +62,7 @@ def raise_failure(
     if outcome.failure == _NO_MEMORY:
         raise DeviceError("the simulator has no memory or threads left for a launch.")
     thread = (outcome.thread.x, outcome.thread.y, outcome.thread.z)
-    cause = _FAILURES[outcome.failure].format(address=outcome.address, limit=threadgroup_bytes)
+    is_null = outcome.failure == INVALID_ADDRESS and outcome.address < _NULL_BYTES
+    failed = _NULL_POINTER if is_null else _FAILURES[outcome.failure]
+    cause = failed.format(address=outcome.address, limit=threadgroup_bytes)
     raise LaunchError(f"{kernel}: {cause} (thread {thread}).")

@@ -22,7 +22,7 @@ _BUFFER, _VARIABLE, _ARGUMENT = 1, 2, 3
 _OWN_TYPE = re.compile(r"\bkw_threadgroup_(\d+)\b")
 _BOUNDS = (
     *(ReportKind.DEVICE_OUT_OF_BOUNDS, ReportKind.THREADGROUP_OUT_OF_BOUNDS),
-    ReportKind.THREAD_OUT_OF_BOUNDS,
+    *(ReportKind.THREAD_OUT_OF_BOUNDS, ReportKind.NULL_POINTER),
 )
 _UNDEFINED = (
     *(ReportKind.MISALIGNED_ACCESS, ReportKind.DIVISION_BY_ZERO),
@@ -101,11 +101,10 @@ def read_reports(raw: RawReports, names: Names) -> tuple[SanitizerReport, ...]:
     What was never written comes last: it mostly follows from one of the others.
     """
     found = [_report(entry, names) for entry in raw.entries if entry.key and entry.complete]
-    named = {(r.file, r.line) for r in found if r.variable and r.kind in _BOUNDS}
+    told = {(r.file, r.line) for r in found if r.kind in _BOUNDS and not _is_by_size(r)}
     merged: dict[tuple[object, ...], SanitizerReport] = {}
     for report in sorted(found, key=_rank):
-        is_unnamed = report.kind is ReportKind.THREAD_OUT_OF_BOUNDS and not report.variable
-        if is_unnamed and (report.file, report.line) in named:
+        if _is_by_size(report) and (report.file, report.line) in told:
             # The same access, checked a second time by the size of what the pointer points to.
             continue
         key = (report.kind, report.file, report.line, report.variable)
@@ -116,6 +115,11 @@ def read_reports(raw: RawReports, names: Names) -> tuple[SanitizerReport, ...]:
             else first.model_copy(update={"count": first.count + report.count})
         )
     return tuple(merged.values())
+
+
+def _is_by_size(report: SanitizerReport) -> bool:
+    """Say whether only the size of what a pointer points to tells that an access is beyond it."""
+    return report.kind is ReportKind.THREAD_OUT_OF_BOUNDS and " index " not in report.message
 
 
 def _rank(report: SanitizerReport) -> tuple[object, ...]:
@@ -132,11 +136,11 @@ def _report(raw: RawReport, names: Names) -> SanitizerReport:
     else:
         place = names.place(raw.pc, raw.line)
     other = names.place(raw.other_pc) if raw.other_pc else Place("", 0, 0)
-    variable = names.variable(raw) or _indexed(kind, raw, names)
+    variable = names.variable(raw) or _indexed(kind, place, raw, names)
     has_thread = kind is not ReportKind.UNWRITTEN_OUTPUT
     return SanitizerReport(
         kind=kind,
-        message=_message(kind, raw, names, other),
+        message=_message(kind, raw, names, variable, other),
         file=place.file,
         line=place.line,
         column=place.column,
@@ -154,24 +158,30 @@ def _three(value: UInt3) -> tuple[int, int, int]:
     return value.x, value.y, value.z
 
 
-def _message(kind: ReportKind, raw: RawReport, names: Names, other: Place) -> str:
+def _message(kind: ReportKind, raw: RawReport, names: Names, pointed: str, other: Place) -> str:
     variable = names.variable(raw)
     if kind in (ReportKind.THREADGROUP_RACE, ReportKind.DEVICE_RACE):
         return _race(kind, raw, variable, other)
     if kind in (ReportKind.DIVERGENT_BARRIER, ReportKind.DIVERGENT_SIMD_OPERATION):
         return _divergence(kind, raw, other)
     if raw.file or kind in _UNDEFINED:
-        return _undefined(kind, raw, names)
+        return _undefined(kind, raw, names, pointed)
     access = f"{'writes' if raw.is_write else 'reads'} {raw.size} bytes"
     where = f"at byte {raw.offset} of {variable}" if variable else "at an address of no buffer"
     match kind:
         case ReportKind.DEVICE_OUT_OF_BOUNDS | ReportKind.THREADGROUP_OUT_OF_BOUNDS:
             size = f", which has {raw.details[0]}" if variable else ""
             return f"thread {_three(raw.thread)} {access} {where}{size}"
+        case ReportKind.THREAD_OUT_OF_BOUNDS if raw.details[0]:
+            owner = f"{pointed or 'a vector or matrix'}, which has {raw.details[0]}"
+            return f"thread {_three(raw.thread)} uses index {raw.details[1]} of {owner}"
         case ReportKind.THREAD_OUT_OF_BOUNDS:
-            return (
-                f"thread {_three(raw.thread)} reads or writes beyond the end of an array of its own"
-            )
+            through = f", through {pointed}" if pointed else ""
+            access = "reads or writes beyond the end of an array of its own"
+            return f"thread {_three(raw.thread)} {access}{through}"
+        case ReportKind.NULL_POINTER:
+            pointer = f"{pointed}, a null pointer" if pointed else "a null pointer"
+            return f"thread {_three(raw.thread)} {access} through {pointer}"
         case ReportKind.WRITE_TO_INPUT:
             return f"thread {_three(raw.thread)} {access} {where}, which is an input"
         case ReportKind.UNWRITTEN_OUTPUT:
@@ -227,7 +237,7 @@ def _divergence(kind: ReportKind, raw: RawReport, other: Place) -> str:
     return text
 
 
-def _undefined(kind: ReportKind, raw: RawReport, names: Names) -> str:
+def _undefined(kind: ReportKind, raw: RawReport, names: Names, array: str) -> str:
     thread, value, variable = _three(raw.thread), raw.details[1], names.variable(raw)
     if kind is ReportKind.MISALIGNED_ACCESS:
         where = f"byte {raw.offset} of {variable}" if variable else "an address"
@@ -239,16 +249,17 @@ def _undefined(kind: ReportKind, raw: RawReport, names: Names) -> str:
         return f"thread {thread} shifts a vector's element of {raw.details[0]} bits by {value}"
     if kind is ReportKind.SHIFT_OUT_OF_RANGE:
         return f"thread {thread} shifts {type_} by {value}"
-    array = _indexed(kind, raw, names)
     owned = type_ if not array or array in type_.split() else f"{array}, a {type_}"
     return f"thread {thread} uses index {value} of {owned}"
 
 
-def _indexed(kind: ReportKind, raw: RawReport, names: Names) -> str:
-    """Return the name before the brackets of an index that is out of bounds."""
-    if kind not in _BOUNDS or not raw.file:
-        return ""
-    return names.name_at(raw.file.decode(), raw.line, raw.column)
+def _indexed(kind: ReportKind, place: Place, raw: RawReport, names: Names) -> str:
+    """Return the name of what an access beyond it indexes or follows."""
+    if kind in _BOUNDS and raw.file:
+        return names.name_at(raw.file.decode(), raw.line, raw.column)
+    if kind in (ReportKind.THREAD_OUT_OF_BOUNDS, ReportKind.NULL_POINTER):
+        return names.name_at(place.file, place.line, place.column)
+    return ""
 
 
 def _type_name(address: int, names: Names) -> str:

@@ -55,7 +55,8 @@ LANGUAGE_FLAGS = (
     "-fno-gnu-inline-asm",
     # Metal has no modules, for whose sake the names of all builtins would be read for each text.
     "-fno-cxx-modules",
-    *("-fno-strict-aliasing", "-fsigned-char", "-fno-char8_t"),
+    # A null pointer is read and written as any other: the fault of doing so is to be seen.
+    *("-fno-strict-aliasing", "-fno-delete-null-pointer-checks", "-fsigned-char", "-fno-char8_t"),
     # Since version 16, clang packs no member of a class, and vectors are classes here.
     "-fclang-abi-compat=15",
     # A float beyond an integer's range becomes its nearest value and a NaN 0, as on Apple's GPUs;
@@ -97,7 +98,8 @@ _JUDGE = (
     # sees an index where the array's type does, local-bounds an access through a pointer or
     # reference to a thread's own array, which no memory of the simulator's surrounds.
     "-fsanitize=alignment,shift-exponent,integer-divide-by-zero,array-bounds,local-bounds",
-    *("-fsanitize-recover=all", "-fno-sanitize-trap=local-bounds"),
+    # The last member of a struct has the elements that it is declared with, as all others.
+    *("-fstrict-flex-arrays=3", "-fsanitize-recover=all", "-fno-sanitize-trap=local-bounds"),
     # A signed overflow means nothing in C++: one compiler wraps, another takes `a - b > 0` for
     # `a > b`. Other builds do as clang likes; what hangs on it differs between them.
     "-fwrapv",

@@ -41,7 +41,8 @@ _LINE_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:line[ \t]+\w|\d).*$", re.MULTILI
 _BYTE_ORDER_MARK = "\ufeff"
 _ROW_MACROS = {True: "KW_EXPORT_ROW", False: "KW_NO_ROW"}
 _PADDING_MACROS = {True: "KW_EXPORT_PADDING", False: "KW_NO_ROW"}
-_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
+_NAME = re.compile(r"\**([A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*)(?![\w(])")
+"""Of a variable or member that an expression begins with; a function's is none."""
 _MOST_FOUND = 20
 _CHOICES = frozenset(("define", "if", "ifdef", "ifndef"))
 """Directives by which a text follows its grammar only once it has been preprocessed."""
@@ -209,8 +210,10 @@ class Unit:
         lines = {**self.mirror.sources, **self.sources}.get(place.file, ()) if place else ()
         if place is None or not 0 < place.line <= len(lines):
             return ""
-        found = _NAME.match(lines[place.line - 1], max(place.column - 1, 0))
-        return found[0] if found else ""
+        text, start = lines[place.line - 1], max(place.column - 1, 0)
+        found = _NAME.match(text, start)
+        is_member = text[:start].rstrip().endswith((".", "->"))
+        return found[1] if found and not is_member else ""
 
     def placed(self, diagnostic: Diagnostic) -> Diagnostic:
         """Move a diagnostic of the joined text to its section."""

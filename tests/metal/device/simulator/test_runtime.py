@@ -86,7 +86,7 @@ kernel void stack(device uint* out [[buffer(0)]], uint i [[thread_position_in_gr
 }
 
 kernel void wild(device uint* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
-  device uint* p = (device uint*)16ul;
+  device uint* p = (device uint*)(1ul << 20);
   p[i] = 1;
 }
 

@@ -44,6 +44,12 @@ _S = "threadgroup float s[64]; "
 _SYNC = "threadgroup_barrier(mem_flags::mem_threadgroup); "
 
 _BUGS: dict[ReportKind, list[str]] = {
+    ReportKind.NULL_POINTER: [
+        "device float* p = nullptr; if (i == 3) *p = x[i]; y[i] = 1;",
+        "const device float* p = i == 3 ? nullptr : x; y[i] = p[i];",
+        "threadgroup float* p = nullptr; " + _S + "if (l < 9) p = s; p[l] = x[i]; y[i] = s[l];",
+        "thread float* p = nullptr; float a = 4; if (x[i] > 2) p = &a; y[i] = *p;",
+    ],
     ReportKind.DEVICE_OUT_OF_BOUNDS: [
         "y[i] = x[i + 1];",
         "y[i] = x[i]; if (i == 0) y[int(i) - 1] = 0;",

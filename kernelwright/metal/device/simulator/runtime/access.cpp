@@ -161,6 +161,17 @@ void report_out_of_bounds(Worker& worker, const Access& access, Kind kind) {
   publish(*report);
 }
 
+// From here on an address is no element of what a null pointer would point to.
+constexpr uint64_t NULL_BYTES = 1 << 16;
+
+void report_null(Worker& worker, const Access& access) {
+  Report* report = found(worker, Kind::NULL_POINTER, access.pc);
+  if (report == nullptr) return;
+  report->size = access.size;
+  report->is_write = (access.kind & WRITE) != 0;
+  publish(*report);
+}
+
 [[noreturn]] void refuse(Worker& worker, const Access& access) {
   fail(*worker.launch, INVALID_ADDRESS, access.pc, access.address, &worker);
   abandon(worker);
@@ -248,6 +259,10 @@ void check_access(Worker& worker, const Access& access) {
   if (worker.memory.contains(access.address)) return check_threadgroup(worker, access);
   if (is_own(worker, access)) return;
   if (!(access.kind & WRITE) && is_constant(worker, access.address)) return;
+  if (access.address < NULL_BYTES) {
+    report_null(worker, access);
+    refuse(worker, access);
+  }
   // Nothing near is the kernel's. Whose pointer it was can only be guessed by distance.
   const uint64_t to_memory = distance(access.address, (uint64_t)worker.memory.base);
   const bool near_memory = worker.memory.count != 0 && to_memory < 64ull << 30 &&

@@ -23,6 +23,8 @@ enum class Kind : uint32_t {
   UNWRITTEN_OUTPUT,
   DIVISION_BY_ZERO,
   SHIFT_OUT_OF_RANGE,
+  UNINITIALISED_VARIABLE_READ,  // found by comparing two runs, not here
+  NULL_POINTER,
 };
 
 // What kind of place `variable` names.

@@ -151,6 +151,15 @@ KW_EXPORT void kw_vector_division(kw_ulong left) {
   publish(*report);
 }
 
+KW_EXPORT void kw_vector_index(kw_ulong index, kw_uint size) {
+  Report* report = found_by_call(Kind::THREAD_OUT_OF_BOUNDS, PC);
+  if (report == nullptr) return;
+  report->place = Place::THREAD;
+  report->details[0] = size;
+  report->details[1] = (int64_t)index;
+  publish(*report);
+}
+
 KW_EXPORT void kw_vector_shift(kw_ulong amount, kw_uint bits) {
   Report* report = found_by_call(Kind::SHIFT_OUT_OF_RANGE, PC);
   if (report == nullptr) return;

@@ -48,9 +48,11 @@ void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint out_size,
                   kw_combine combine, kw_uint site);
 void kw_barrier(kw_uint flags, kw_uint site);
 void kw_simdgroup_barrier(kw_uint flags, kw_uint site);
-// Say that an element of a vector is divided by zero, or shifted by too much; only under KW_SANITIZE.
+// Say that an element of a vector is divided by zero, or shifted by too much, or that there is none
+// of an index; only under KW_SANITIZE.
 void kw_vector_division(kw_ulong left);
 void kw_vector_shift(kw_ulong amount, kw_uint bits);
+void kw_vector_index(kw_ulong index, kw_uint size);
 // Says of an operation that it needs lanes which do not take part; only under KW_SANITIZE.
 void kw_missed_lanes(kw_uint lanes);
 void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment);
