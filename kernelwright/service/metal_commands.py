@@ -17,7 +17,7 @@ from kernelwright.metal.diagnostic import (
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, language_of
 from kernelwright.metal.perf import Prediction, find_profile, predict
 from kernelwright.service.console import console, error_console
-from kernelwright.service.option import JsonOption, print_json
+from kernelwright.service.option import JsonOption, print_json, read_chips
 
 if TYPE_CHECKING:
     from kernelwright.metal import simulator
@@ -214,7 +214,12 @@ def profile(
     include: IncludeOption = None,
     chip: Annotated[
         list[str] | None,
-        typer.Option("--chip", help="Chips to predict for.", show_default="m1, m4-max"),
+        typer.Option(
+            "--chip",
+            callback=read_chips,
+            help="Chips to predict for.",
+            show_default="m1, m4-max",
+        ),
     ] = None,
     seed: SeedOption = 0,
     timeout: TimeoutOption = 60.0,

@@ -109,6 +109,11 @@ def read_chip(text: str | None) -> str | None:
         raise UsageError(str(e)) from e
 
 
+def read_chips(texts: list[str] | None) -> list[str] | None:
+    """Read the names of several chips."""
+    return None if texts is None else [name for text in texts if (name := read_chip(text))]
+
+
 ChipOption = Annotated[
     str | None,
     typer.Option(

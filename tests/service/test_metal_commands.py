@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.errors import InputError, KernelwrightError, UsageError
 from kernelwright.service.commands import app
 
 SAXPY = """#include <metal_stdlib>
@@ -189,3 +189,10 @@ def test_a_profile_says_that_it_was_sampled_unless_it_is_exact(tmp_path: Path) -
     sampled = typed("profile", str(path), *size)
     assert re.search(r"sampled: \d+ of 1,024 threadgroups, sums ±0\.\d%", sampled.output)
     assert "sampled" not in typed("profile", str(path), *size, "--exact").output
+
+
+def test_profile_of_an_unknown_chip_is_a_usage_error(file: str) -> None:
+    result = typed("profile", file, "-k", "saxpy", "-g", "64", *BUFFERS, "--chip", "m9")
+
+    assert isinstance(result.exception, UsageError)
+    assert "there is no profile of a chip 'm9'" in str(result.exception)

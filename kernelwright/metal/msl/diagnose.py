@@ -72,7 +72,7 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"^static assertion failed .*'kw_has_bits<(.+)>': as_type.*",
             r"as_type takes numbers and vectors of them, found '\1'",
         ),
-        (r"^static assertion failed .*: (explicit instantiation .*)", r"\1"),
+        (r"^static assertion failed .*: (explicit instantiation .*|elements of a .*)", r"\1"),
         (
             r"^declaration requires a global constructor$",
             "a variable in constant address space must be initialized by a constant expression",

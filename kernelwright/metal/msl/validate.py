@@ -22,6 +22,7 @@ _OTHER_STAGES = frozenset(
 )  # fmt: skip
 _IMAGES = frozenset({"texture", "sampler"})
 _RESOURCES = frozenset({"buffer", "threadgroup", "function_constant"})
+_SPACES = {"buffer": ("device", "constant"), "threadgroup": ("threadgroup",)}
 _MIXED = (
     "expecting input declarations with either all scalar types or all vector types with the "
     "same number of elements"
@@ -78,9 +79,9 @@ def _parameter(p: Parameter) -> Iterator[Diagnostic]:
     elif p.space and not p.pointee_space:
         pointee = f"{p.space} {p.type} *"
         yield _at(p, f"invalid address space qualification for {p.kind} pointee type '{pointee}'")
-    elif p.kind == "buffer" and p.space not in ("device", "constant"):
+    elif p.space not in _SPACES[p.kind]:
         pointee = f"{p.space} {p.type}".strip()
-        yield _at(p, f"invalid address space qualification for buffer pointee type '{pointee}'")
+        yield _at(p, f"invalid address space qualification for {p.kind} pointee type '{pointee}'")
 
 
 def _given(p: Parameter) -> str:
@@ -97,10 +98,11 @@ def _indirect(p: Parameter) -> str:
 
 def _input(p: Parameter) -> Iterator[Diagnostic]:
     if not p.attribute:
-        if p.is_pointer or p.is_reference:
-            # The missing address space is reported where the pointer is.
-            return
-        yield _at(p, f"invalid type '{p.type}' for input declaration in a kernel function")
+        is_indirect = p.is_pointer or p.is_reference
+        # A missing address space is reported where the pointer is.
+        if p.space or not is_indirect:
+            type_ = _indirect(p) if is_indirect else p.type
+            yield _at(p, f"invalid type '{type_}' for input declaration in a kernel function")
     elif p.attribute in _OTHER_STAGES:
         yield _at(
             p, f"invalid '{p.attribute}' attribute for input declaration in a kernel function"

@@ -80,7 +80,7 @@ def fresh_names(entry: Entry, fresh: object) -> frozenset[str]:
     """Return the names of the outputs that hold nothing yet.
 
     Raises:
-        LaunchError: they are no collection of the kernel's buffers.
+        LaunchError: they are no collection of the kernel's outputs, each of them once.
     """
     if isinstance(fresh, tuple) and not fresh:
         return frozenset()
@@ -89,7 +89,16 @@ def fresh_names(entry: Entry, fresh: object) -> frozenset[str]:
             f'{entry.name}: fresh is expected to be a list of buffers, such as ["y"], found '
             f"{shown(fresh)}."
         )
-    return frozenset(known_name(entry, "fresh", key, entry.buffers) for key in fresh)
+    names = [known_name(entry, "fresh", key, entry.buffers) for key in fresh]
+    for name in names:
+        if names.count(name) > 1:
+            raise LaunchError(f"{entry.name}: fresh names {name} twice; name it once.")
+    for p in entry.buffers:
+        if p.name in names and p.is_const:
+            raise LaunchError(
+                f"{entry.name}: fresh is expected to name outputs, and {p.name} is an input."
+            )
+    return frozenset(names)
 
 
 def threadgroup_arguments(entry: Entry, sizes: object) -> tuple[ThreadgroupArgument, ...]:

@@ -101,10 +101,11 @@ def refuse_other_elements(parameter: Parameter, array: Array) -> None:
     dtype = _element(parameter)
     if dtype is None or _fits(array.dtype, dtype, parameter.type):
         return
+    order = "" if array.dtype.isnative else " in the other byte order"
     raise LaunchError(
         f"{parameter.name} points to {parameter.type}, expected an array of {dtype.name} and found "
-        f"{array.dtype.name}; pass array.astype({dtype.name}), or array.view(np.uint8) for the "
-        f"bytes as they are."
+        f"{array.dtype.name}{order}; pass array.astype({dtype.name}), or array.view(np.uint8) for "
+        f"the bytes as they are."
     )
 
 

@@ -93,7 +93,8 @@ def refuse_unset(unit: Unit, entry: Entry, values: Mapping[int, int | float]) ->
         if constant.name in used and constant.name not in asked:
             raise LaunchError(
                 f"{entry.name} uses the function constant {constant.name} ({constant.index}), "
-                f"which has no value; pass constants={{{constant.index}: …}}, or ask "
+                f"which has no value; pass constants={{{constant.index}: …}}, on the command line "
+                f"--constant {constant.name}=…, or ask "
                 f"{_GUARD}({constant.name}) first."
             )
 

@@ -60,6 +60,9 @@ _ATTRIBUTES = frozenset(
 )
 """clang's names of attributes that Metal documents or its libraries use; Metal's own are gone from
 the text before clang sees it. Any other may change what the simulator is told of a kernel."""
+_BUILTIN = re.compile(r"(\w+) '")
+_BUILTINS = frozenset(("__builtin_unreachable", "__builtin_expect", "__builtin_assume"))
+"""Hints to the optimizer, of which nothing hangs on the machine that compiles."""
 _ATTRIBUTE = re.compile(r"(\w+)Attr$")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -96,14 +99,27 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
             yield node, message
         elif node.kind == "CXXMethodDecl" and _is_wide_subscript(node):
             yield node, "overloaded 'operator[]' cannot have more than one parameter"
+        elif node.kind == "BuiltinAttr":
+            if node.place is not None and (name := _foreign_builtin(node)):
+                yield node, f"'{name}' is not supported in Metal"
         elif node.place is not None and (name := _foreign_attribute(node)):
             yield node, f"the attribute '{name}' is not supported in Metal; remove it"
+
+
+def _is_builtin(function: Node | None) -> bool:
+    return function is not None and any(n.kind == "BuiltinAttr" for n in function.children)
+
+
+def _foreign_builtin(node: Node) -> str:
+    """Return the function of clang's own that an attribute marks; empty for what Metal has."""
+    found = _BUILTIN.search(node.parent.details) if node.parent is not None else None
+    return "" if found is None or found[1] in _BUILTINS else found[1]
 
 
 def _foreign_attribute(node: Node) -> str:
     """Return the name of an attribute that Metal has not; empty for all else."""
     found = _ATTRIBUTE.match(node.kind)
-    if found is None or found[1] in _ATTRIBUTES:
+    if found is None or found[1] in _ATTRIBUTES or _is_builtin(node.parent):
         return ""
     return _CAPITAL.sub("_", found[1]).lower()
 

@@ -124,6 +124,8 @@ def test_a_size_of_threadgroup_memory_is_a_whole_number(
         ({"fresh": ["Y"]}, r"no buffer 'Y', which fresh names; its buffers are: x \(0\), z \(1\)"),
         ({"fresh": [7]}, "k has no buffer 7, which fresh names"),
         ({"fresh": [None]}, "k has no buffer None, which fresh names"),
+        ({"fresh": ["y", "y"]}, "k: fresh names y twice; name it once"),
+        ({"fresh": ["x"]}, "k: fresh is expected to name outputs, and x is an input"),
         ({"threadgroup_bytes": {"t": 32, "s": 4}}, r"no threadgroup argument 's'.* are: t \(0\)"),
         ({"threadgroup_bytes": {0: 32, "t": 32}}, "threadgroup_bytes has t twice"),
     ],
