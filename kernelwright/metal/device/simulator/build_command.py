@@ -19,11 +19,14 @@ from kernelwright.metal.device.simulator.instance import (
 )
 from kernelwright.metal.device.simulator.joined import with_joined_parts
 from kernelwright.metal.device.simulator.metered import metered
+from kernelwright.metal.device.simulator.path import may_part, with_inline_paths, with_paths
 from kernelwright.metal.device.simulator.toolchain import (
+    COUNTING_FLAGS,
     INSTRUMENTING_FLAGS,
     JOINED_FLAGS,
     METERED_FLAGS,
     NARROW_FLAGS,
+    OPTIMISING_FLAGS,
     PLACED_FLAGS,
     SCALAR_FLAGS,
     SETTLED_FLAGS,
@@ -73,30 +76,68 @@ def _listed(command: Sequence[str], source: Path, listing: Path) -> list[str]:
     return [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
 
 
-def _questioned(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
+def _with_all_paths(raw: str) -> str:
+    return with_paths(raw, barriers=True)
+
+
+def _questioned(
+    command: Sequence[str],
+    source: Path,
+    listing: Path,
+    told: Callable[[str], str] = _with_all_paths,
+) -> tuple[int, str]:
     """Write the listing of a sanitizing or vetting build, as `_raw` does and instrumented."""
     text = source.read_text()
     if not (_asks(text) or may_wait(text)):
         return run(_listed((*command, *_unasked(text)), source, listing))
-    status, said = _raw(command, source, listing)
+    status, said = _raw(command, source, listing, told)
     if status != 0:
         return status, said
     status, failure = run(_relisted(listing, INSTRUMENTING_FLAGS))
     return status, said + failure
 
 
-def _raw(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
-    """Write a listing that is not optimised, whose waits tell which instance of them it is.
+def _raw(
+    command: Sequence[str], source: Path, listing: Path, told: Callable[[str], str]
+) -> tuple[int, str]:
+    """Write a listing that is not optimised, whose waits tell how threads have come to them.
 
     Copies of aggregates are asked in it whether they are aligned.
     """
     text = source.read_text()
-    front = (*command, *_unasked(text), "-Xclang", "-disable-llvm-passes")
+    front = (*command, *_unasked(text))
+    asked = with_copy_questions if _asks(text) else str
+    return _front(front, source, listing, lambda raw: told(asked(raw)))
+
+
+def _front(
+    command: Sequence[str], source: Path, listing: Path, rewritten: Callable[[str], str]
+) -> tuple[int, str]:
+    """Write a listing that is not optimised, rewritten."""
+    front = (*command, "-Xclang", "-disable-llvm-passes")
     status, said = run(_listed(front, source, listing))
     if status == 0:
-        raw = listing.read_text()
-        listing.write_text(with_instances(with_copy_questions(raw) if _asks(text) else raw))
+        listing.write_text(rewritten(listing.read_text()))
     return status, said
+
+
+def _with_operation_paths(raw: str) -> str:
+    return with_paths(raw, barriers=False)
+
+
+def _with_inline_paths(raw: str) -> str:
+    return with_inline_paths(with_paths(raw, barriers=False), is_linux=sys.platform == "linux")
+
+
+def _optimised(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
+    """Write the listing of a plain build, which tells how threads have come to operations."""
+    if not may_part(source.read_text()):
+        return run(_listed(command, source, listing))
+    status, said = _front(command, source, listing, _with_inline_paths)
+    if status != 0:
+        return status, said
+    status, failure = run(_relisted(listing, OPTIMISING_FLAGS))
+    return status, said + failure
 
 
 def _asks(text: str) -> bool:
@@ -132,13 +173,27 @@ def _compile(command: Sequence[str], source: Path, built: Path) -> tuple[int, st
 
 def _plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     """Compile, and again without vectors where clang has made wrong ones."""
-    status, said = _compile(command, source, built)
+    status, said = _compile_paths(command, source, built)
     if status == 0 and may_be_spoilt(built.read_bytes()):
         listing = source.with_suffix(".ll")
-        run(_listed(command, source, listing))
+        _optimised(command, source, listing)
         if is_spoilt(listing.read_text()):
-            return _compile([*command, *SCALAR_FLAGS], source, built)
+            return _compile_paths(command, source, built, SCALAR_FLAGS)
     return status, said
+
+
+def _compile_paths(
+    command: Sequence[str], source: Path, built: Path, options: Sequence[str] = ()
+) -> tuple[int, str]:
+    """Compile; where lanes may part, by way of a listing that tells how they have come there."""
+    if not may_part(source.read_text()):
+        return _compile([*command, *options], source, built)
+    listing = source.with_suffix(".ll")
+    status, said = _front(command, source, listing, _with_inline_paths)
+    if status != 0:
+        return status, said
+    status, failure = run(_from_listing(listing, (*OPTIMISING_FLAGS, *options), built))
+    return status, said + failure
 
 
 def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -149,7 +204,7 @@ def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, 
     if may_lack_marks(text):
         return _instrumented(command, source, built, lists=_questioned)
     listing = source.with_suffix(".ll")
-    status, said = _raw(command, source, listing)
+    status, said = _raw(command, source, listing, _with_all_paths)
     if status != 0:
         return status, said
     status, failure = run(_from_listing(listing, (*INSTRUMENTING_FLAGS, *_TRAPS), built))
@@ -178,7 +233,18 @@ def _counted(command: Sequence[str], source: Path, built: Path) -> tuple[int, st
     def marks(listing: str) -> str:
         return with_joined_parts(with_missing_marks(listing))
 
-    return _instrumented(command, source, built, marks=marks)
+    return _instrumented(command, source, built, lists=_counting, marks=marks)
+
+
+def _counting(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
+    """Write the listing of a counting build, which tells how threads have come to operations."""
+    if not may_part(source.read_text()):
+        return run(_listed(command, source, listing))
+    status, said = _front(command, source, listing, _with_operation_paths)
+    if status != 0:
+        return status, said
+    status, failure = run(_relisted(listing, COUNTING_FLAGS))
+    return status, said + failure
 
 
 def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -206,7 +272,7 @@ def compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[
     """
     listing = source.with_suffix(".ll")
     middle = _relisted(listing, JOINED_FLAGS)
-    if _questioned(command, source, listing)[0] == 0:
+    if _questioned(command, source, listing, with_instances)[0] == 0:
         text, before = without_own_marks(prepare(listing.read_text())), ""
         for _ in range(_MOST_TURNS):
             listing.write_text(text)
@@ -223,7 +289,7 @@ def compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[
 def _metered(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     """Compile by way of the optimised listing, with its back edges counted."""
     listing = source.with_suffix(".ll")
-    status, said = run(_listed(command, source, listing))
+    status, said = _optimised(command, source, listing)
     if status != 0:
         return status, said
     listing.write_text(metered(listing.read_text(), is_linux=sys.platform == "linux"))

@@ -32,10 +32,12 @@ from kernelwright.metal.device.simulator.record import Code, OwnVariable, Thread
 from kernelwright.metal.device.simulator.symbols import foreign_parts
 from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
+    COUNTING_FLAGS,
     DIAGNOSTIC_FLAGS,
     INSTRUMENTING_FLAGS,
     JOINED_FLAGS,
     METERED_FLAGS,
+    OPTIMISING_FLAGS,
     SCALAR_FLAGS,
     SETTLED_FLAGS,
     TIMED_OUT,
@@ -166,9 +168,10 @@ class Image:
         return is_plain and is_worth_it and entry.symbol in self.waiting
 
 
-_INSTRUMENTING = ("copy_alignment.py", "instance.py", "control_flow.py")
+_PATHS = ("path.py", "control_flow.py")
+_INSTRUMENTING = ("copy_alignment.py", "instance.py", *_PATHS)
 """Steps of these builds, without which a cached one would be taken after they changed."""
-_METERING = ("metered.py", "control_flow.py")
+_METERING = ("metered.py", *_PATHS)
 
 
 def _digest(step: str) -> str:
@@ -198,16 +201,17 @@ def compile_unit(
     if variant in ("sanitize", "count"):
         options += (*FINISHED_FLAGS, digest_of(_HERE, "unmarked.py"))
     if variant == "count":
-        options += (digest_of(_HERE, "joined.py"),)
+        options += (*COUNTING_FLAGS, digest_of(_HERE, "joined.py"), *map(_digest, _PATHS))
     if variant in ("sanitize", "vet"):
         options += (*INSTRUMENTING_FLAGS, *map(_digest, _INSTRUMENTING))
     if variant == "metered":
-        options += (*METERED_FLAGS, *map(_digest, _METERING))
+        options += (*METERED_FLAGS, *OPTIMISING_FLAGS, *map(_digest, _METERING))
     if variant == "branches":
         options += (*WATCHED_FLAGS, digest_of(_WATCHING, "*.py"))
     if variant == "plain":
         rules = (digest_of(_HERE, "*_rules.py"), digest_of(_HERE, "syntax_tree.py"))
         options += (_UNFOLDED, *SCALAR_FLAGS, _EXAMINED[unit.sees_addresses], *rules)
+        options += (*OPTIMISING_FLAGS, *map(_digest, _PATHS))
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")

@@ -123,6 +123,8 @@ class SimulatorExecutable:
         self._forms: dict[tuple[Variant, int], Image] = {}
         self.waits: Counter[tuple[Variant, int]] = Counter()
         """How often the threads of each launch's builds have waited on fibers so far."""
+        self.parted: set[int] = set()
+        """Launches whose lanes have waited at different places: fibers alone have their order."""
 
     def images(self, variant: Variant) -> tuple[Image, ...]:
         """Return one build of every launch."""
@@ -255,6 +257,8 @@ class _Run:
             outcome = self._launch(number)
             self.outcomes.append(outcome)
             self.executable.waits[self.builds[number][0].variant, number] += outcome.waits
+            if outcome.parted:
+                self.executable.parted.add(number)
             if table is not None:
                 names = [b.array for b in self.launches[number].rendered.buffers]
                 self.conditions += table.read(number, names)
@@ -309,7 +313,8 @@ class _Run:
         code = image.code(entry)
         threads = prod(prepared.launch.grid) * self.repeats
         waits = self.executable.waits[image.variant, number]
-        if image.gains_from_width(entry, self.options, threads, waits):
+        is_together = number not in self.executable.parted
+        if is_together and image.gains_from_width(entry, self.options, threads, waits):
             return self.executable.form("wide", number).widen(code)
         if image.gains_from_vetting(entry, self.options, threads, waits):
             return self.executable.form("vet", number).vet(code)

@@ -24,6 +24,7 @@ from kernelwright.metal.device.simulator.counters import (
 from kernelwright.metal.device.simulator.failure import (
     INVALID_ADDRESS,
     PART,
+    PARTED,
     PROTECTION,
     STRAY_WRITE,
     TRAP,
@@ -74,6 +75,10 @@ class Clock:
 
 class LoanSpentError(Exception):
     """A launch must be counted before it goes on."""
+
+
+class PartedError(Exception):
+    """Lanes that run in loops wait at different places: fibers must run them."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,12 @@ class Dispatch:
         )
 
     def run(self, buffers: Sequence[Buffer], clock: Clock, unset: Unset = NOTHING_UNSET) -> Outcome:
-        """Launch once."""
+        """Launch once.
+
+        Raises:
+            LoanSpentError: it has spent its processor time; the buffers hold anything.
+            PartedError: it must run `on_fibers`; the buffers hold anything unless it is fenced.
+        """
         runtime = load_runtime()
         request = self._request(buffers, unset)
         raw = RawReports() if self.options.sanitize else None
@@ -188,6 +198,8 @@ class Dispatch:
         if performed.is_spent:
             raise LoanSpentError
         outcome = performed.outcome
+        if outcome.failure == PARTED:
+            raise PartedError
         if outcome.failure == STRAY_WRITE:
             raise stray_write(self.kernel, buffers[outcome.address].name)
         reports = () if raw is None else read_reports(raw, self._names(buffers))
@@ -286,6 +298,12 @@ class Dispatch:
     def _raw_arguments(self) -> "ctypes.Array[native.RawArgument]":
         made = (native.RawArgument(a.size, a.itemsize) for a in self.arguments)
         return (native.RawArgument * max(len(self.arguments), 1))(*made)
+
+    @property
+    def on_fibers(self) -> "Dispatch":
+        """The same launch without lanes in loops."""
+        code, uncounted = (replace(c, wide=None) for c in (self.code, self.uncounted))
+        return replace(self, code=code, uncounted=code if code == uncounted else uncounted)
 
     @property
     def is_fenced(self) -> bool:

@@ -6,16 +6,8 @@ from kernelwright.metal.device.simulator import native
 from kernelwright.metal.device.simulator.budget import Budget
 from kernelwright.metal.diagnostic import LaunchError
 
-INVALID_ADDRESS, TRAP, MEMORY, _NO_MEMORY, PROTECTION, WORK, PART, STRAY_WRITE = (
-    3,
-    4,
-    5,
-    6,
-    7,
-    9,
-    10,
-    11,
-)
+INVALID_ADDRESS, TRAP, MEMORY, _NO_MEMORY, PROTECTION = 3, 4, 5, 6, 7
+WORK, PART, STRAY_WRITE, PARTED = 9, 10, 11, 12
 """`Failure` of launch.h."""
 _FAILURES = {
     2: "a thread overflowed its stack of 64 KB; use smaller thread arrays",

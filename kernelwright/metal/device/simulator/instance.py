@@ -11,19 +11,17 @@ optimiser copies or merges afterwards, the number goes with it.
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
-from kernelwright.metal.device.simulator.control_flow import back_edges
+from kernelwright.metal.device.simulator.control_flow import (
+    CALL,
+    ENTRY,
+    Function,
+    natural_loops,
+    read_functions,
+    waiting_functions,
+)
 
-_NAME = r"(?:\"[^\"]*\"|[-\w$.]+)"
-_HEAD = re.compile(rf"^define .*?(@{_NAME})\(")
-_LABEL = re.compile(rf"^({_NAME}):")
-_TARGET = re.compile(rf"\blabel %({_NAME})")
-_CALL = re.compile(rf"^  (?:%{_NAME} = )?(?:(?:tail|musttail|notail) )?call [^@]*?(@{_NAME})\(")
-_INDIRECT = re.compile(rf"^  (?:%{_NAME} = )?(?:(?:tail|musttail|notail) )?call [^@(]*%{_NAME}\(")
-_TERMINATORS = ("  br ", "  switch ", "  indirectbr ", "  ret ", "  unreachable")
-_ENTRY = "entry of the function"
 _WAITS = frozenset(("@kw_barrier", "@kw_simdgroup", "@kw_simdgroup_barrier"))
 _WORDS = re.compile(
     r"\b(?:simd_\w*|simdgroup_\w*|quad_\w*|quadgroup_\w*|threadgroup_barrier|__metal_simd_\w*"
@@ -52,8 +50,8 @@ def with_instances(listing: str) -> str:
 
     A function with a single place that may wait, in no loop, adds nothing to what its callers say.
     """
-    functions = list(_functions(listing.split("\n")))
-    waiting = _waiting(functions)
+    functions = list(read_functions(listing.split("\n")))
+    waiting = waiting_functions(functions, _WAITS)
     added: dict[int, list[str]] = {}
     for function in functions:
         _add_instances(function, waiting, added)
@@ -73,7 +71,7 @@ def with_own_instances(listing: str) -> str:
         return listing
     lines = listing.split("\n")
     numbers = itertools.count()
-    for function in _functions(lines):
+    for function in read_functions(lines):
         span = range(function.start, function.end)
         if _KERNEL.match(lines[function.start]) and any(_SET_CALL.match(lines[n]) for n in span):
             for n in span:
@@ -89,74 +87,20 @@ def _owned(line: str, numbers: Iterator[int]) -> Iterator[str]:
     elif found := _SET_CALL.match(line):
         yield f"  store i64 {found[1]}, ptr {_OWN}, align 8"
     else:
-        if (found := _CALL.match(line)) and found[1] in _WAITS:
+        if (found := CALL.match(line)) and found[1] in _WAITS:
             name = f"%kw.instance.met{next(numbers)}"
             yield f"  {name} = load i64, ptr {_OWN}, align 8"
             yield f"  call void {MET}(i64 {name})"
         yield line
 
 
-@dataclass
-class _Function:
-    """A function's places in the listing."""
-
-    name: str
-    start: int
-    """Its head, and after it the first instruction and the end."""
-    body: int
-    end: int = 0
-    calls: list[tuple[int, str, str]] = field(default_factory=list)
-    """Line, block and callee; the callee is empty where a pointer names it."""
-    successors: dict[str, list[str]] = field(default_factory=lambda: {_ENTRY: []})
-    terminators: dict[str, int] = field(default_factory=dict)
-
-
-def _functions(lines: Sequence[str]) -> Iterator[_Function]:
-    function: _Function | None = None
-    block, is_over = _ENTRY, False
-    for number, line in enumerate(lines):
-        if found := _HEAD.match(line) if line.startswith("define ") else None:
-            function, block, is_over = _Function(found[1], number, number + 1), _ENTRY, False
-        elif function is None:
-            continue
-        elif line == "}":
-            function.end = number
-            yield function
-            function = None
-        elif label := _LABEL.match(line):
-            block, is_over = label[1], False
-            function.successors[block] = []
-            if number == function.body:
-                function.body = number + 1
-                function.successors[_ENTRY].append(block)
-        elif is_over or line.startswith(_TERMINATORS):
-            # The cases of a switch have lines of their own.
-            function.terminators.setdefault(block, number)
-            function.successors[block] += _TARGET.findall(line)
-            is_over = True
-        elif " call " in line or line.startswith("  call "):
-            if found := _CALL.match(line):
-                function.calls.append((number, block, found[1]))
-            elif _INDIRECT.match(line):
-                function.calls.append((number, block, ""))
-
-
-def _waiting(functions: Sequence[_Function]) -> frozenset[str]:
-    """Return the functions in which a thread may come to wait, by a pointer ("") among them."""
-    waiting, size = {*_WAITS, ""}, 0
-    while size != len(waiting):
-        size = len(waiting)
-        waiting.update(f.name for f in functions if any(c in waiting for _, _, c in f.calls))
-    return frozenset(waiting)
-
-
 def _add_instances(
-    function: _Function, waiting: frozenset[str], added: dict[int, list[str]]
+    function: Function, waiting: frozenset[str], added: dict[int, list[str]]
 ) -> None:
     places = [(line, block) for line, block, callee in function.calls if callee in waiting]
     loops = {
         header: body
-        for header, body in _loops(function.successors).items()
+        for header, body in natural_loops(function.successors, ENTRY).items()
         if any(block in body for _, block in places)
     }
     if not places or (len(places) == 1 and not loops):
@@ -199,25 +143,3 @@ def _counted(counter: str, edge: str, *, again: bool) -> Iterator[str]:
     yield f"  {name} = load i64, ptr {counter}, align 8"
     yield f"  {name}.next = add i64 {name}, 1"
     yield f"  store i64 {name}.next, ptr {counter}, align 8"
-
-
-def _loops(successors: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
-    """Return the blocks of each loop, by its first one."""
-    latches: dict[str, set[str]] = {}
-    for block, header in back_edges(successors, _ENTRY):
-        latches.setdefault(header, set()).add(block)
-    predecessors: dict[str, list[str]] = {}
-    for block, following in successors.items():
-        for target in following:
-            predecessors.setdefault(target, []).append(block)
-    return {h: _body(h, ends, predecessors) for h, ends in latches.items()}
-
-
-def _body(header: str, ends: set[str], predecessors: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the blocks from which a loop's ends are reached without its first one."""
-    body, pending = {header, *ends}, [end for end in ends if end != header]
-    while pending:
-        more = set(predecessors.get(pending.pop(), ())) - body
-        body |= more
-        pending += more
-    return body

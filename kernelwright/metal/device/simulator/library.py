@@ -60,6 +60,8 @@ class Library:
 
     unit: Unit
     _images: dict[tuple[str, tuple[tuple[int, float], ...]], Image] = field(default_factory=dict)
+    parted: set[str] = field(default_factory=set)
+    """Kernels whose lanes have waited at different places: fibers alone have their order."""
     waits: Counter[tuple[Variant, str]] = field(default_factory=Counter)
     """How often the threads of each kernel have waited on fibers so far, by build."""
 
@@ -218,6 +220,8 @@ class SimulatedKernel:
                 metered=lambda: self.library.image("metered", self.constants).code(entry),
             )
         self.library.waits[variant, self.name] += outcome.waits
+        if outcome.parted:
+            self.library.parted.add(self.name)
         return outcome
 
     def _dispatch(
@@ -292,7 +296,8 @@ class SimulatedKernel:
         """Return what a launch of so many threads runs of a build."""
         waits = self.library.waits[image.variant, self.name]
         variant = form = image.variant
-        if image.gains_from_width(entry, options, threads, waits):
+        is_together = self.name not in self.library.parted
+        if is_together and image.gains_from_width(entry, options, threads, waits):
             form = "wide"
         elif image.gains_from_vetting(entry, options, threads, waits):
             form = "vet"

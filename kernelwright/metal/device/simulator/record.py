@@ -100,6 +100,8 @@ class Outcome:
     """How often its threads waited on fibers; 0 where lanes ran in loops."""
     reports: tuple[SanitizerReport, ...] = ()
     counters: Counters | None = None
+    parted: bool = False
+    """Lanes that ran in loops waited at different places, so that fibers ran them instead."""
     vetted: bool = False
     """Nothing in a sanitized launch was suspicious, so the sanitizer did not have to look."""
 

@@ -15,6 +15,7 @@ from kernelwright.metal.device.simulator.dispatch import (
     Clock,
     Dispatch,
     LoanSpentError,
+    PartedError,
     Vetted,
 )
 from kernelwright.metal.device.simulator.launch_limit import refuse_buffers
@@ -81,19 +82,25 @@ def _counted_if_long(
                 f"{dispatch.kernel}: with a condition forced it did not end in "
                 f"{options.timeout_s:g} s of processor time."
             ) from None
-    if dispatch.is_fenced:
-        # What fails has changed nothing.
-        try:
-            return dispatch.run(buffers, clock)
-        except LoanSpentError:
-            dispatch.count(metered(), buffers, clock)
-            return dispatch.run(buffers, clock.endless)
-    before = [b.data.copy() if b.writable and _is_kept(b, options) else None for b in buffers]
+    is_fenced = dispatch.is_fenced
+    kept = (b.writable and _is_kept(b, options) and not is_fenced for b in buffers)
+    before = [b.data.copy() if k else None for b, k in zip(buffers, kept, strict=True)]
+
+    def restored() -> Sequence[Buffer]:
+        # What fails behind fences has changed nothing.
+        return buffers if is_fenced else _restored(buffers, before, options)
+
     try:
         return _sanitized(dispatch, buffers, clock)
+    except PartedError:
+        fibers = dispatch.on_fibers
+        return replace(_counted_if_long(fibers, restored(), clock, metered), parted=True)
     except LoanSpentError:
-        dispatch.count(metered(), _restored(buffers, before, options), clock)
-        return _sanitized(dispatch, _restored(buffers, before, options), clock.endless)
+        dispatch.count(metered(), restored(), clock)
+    try:
+        return _sanitized(dispatch, restored(), clock.endless)
+    except PartedError:
+        return replace(_sanitized(dispatch.on_fibers, restored(), clock.endless), parted=True)
 
 
 def _is_kept(buffer: Buffer, options: RunOptions) -> bool:

@@ -55,7 +55,7 @@ class RawReport(ctypes.Structure):
         ("other_thread", UInt3),
         ("has_other", ctypes.c_uint32),
         ("is_astray", ctypes.c_uint32),
-        ("is_late", ctypes.c_uint32),
+        ("is_beyond", ctypes.c_uint32),
         ("padding", ctypes.c_uint32),
         ("details", ctypes.c_int64 * 3),
     )
@@ -218,10 +218,10 @@ def _divergence(kind: ReportKind, raw: RawReport, other: Place) -> str:
         if raw.size
         else "the threadgroup_barrier"
     )
-    if raw.is_late:
+    if raw.is_beyond:
         return (
-            f"thread {_three(raw.thread)} comes to {what} that {there} of {whole} {threads}, among "
-            f"them thread {_three(raw.other_thread)}, have passed without it"
+            f"thread {_three(raw.thread)} reads in {what} a lane that its group does not have, "
+            f"which is undefined"
         )
     text = f"thread {_three(raw.thread)} is one of {there} of {whole} {threads} that reach {what}"
     if raw.is_astray:

@@ -31,11 +31,15 @@ _MATH = frozenset(
 _MEMORY = frozenset(("memcpy", "memmove", "memset", "memcmp", "bcmp"))
 _INSTRUMENTS = (
     *("__tsan_", "__ubsan_handle_", "kw_misaligned_copy", "kw_instance", "kw_set_instance"),
+    *("kw_path", "kw_enter_round", "kw_come_to", "kw_return_from"),
     *("__sanitizer_cov_", "__start___", "__stop___"),
 )
 _INSTRUMENTED: frozenset[Variant] = frozenset(("sanitize", "count", "vet", "branches"))
-_COUNTED = frozenset(("kw_work_left", "kw_work_spent"))
-"""What a metered build counts its work with."""
+_WRITTEN_IN: dict[Variant, frozenset[str]] = {
+    "plain": frozenset(("kw_path_end",)),
+    "metered": frozenset(("kw_path_end", "kw_work_left", "kw_work_spent")),
+}
+"""What a build's rewritten listing tells the runtime, besides calls."""
 _MANGLED = re.compile(r"_Z(?:N|L|NK)?(\d+)(\w+)")
 _CONSTRUCTORS = (b".init_array", b".preinit_array", b".fini_array", b".ctors", b".dtors")
 # ELF-64, https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html and ch4.symtab.html
@@ -69,7 +73,7 @@ def foreign_parts(built: Path, variant: Variant) -> tuple[Diagnostic, ...]:
 
 
 def _is_known(name: str, variant: Variant) -> bool:
-    if name in _library_symbols() or (variant == "metered" and name in _COUNTED):
+    if name in _library_symbols() or name in _WRITTEN_IN.get(variant, ()):
         return True
     return variant in _INSTRUMENTED and name.startswith(_INSTRUMENTS)
 

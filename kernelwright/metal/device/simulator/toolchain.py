@@ -110,6 +110,21 @@ INSTRUMENTING_FLAGS = (
     *("-Wno-pass-failed", *_SOUND_LOOPS, *PLACED_FLAGS),
 )
 """Of the part of a sanitizing or vetting build that starts from a listing."""
+OPTIMISING_FLAGS = (
+    *("-O2", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections", "-ffp-contract=on"),
+    *("-Wno-pass-failed", *_SOUND_LOOPS),
+)
+"""Of the part of a plain build that starts from a listing."""
+_APART = (
+    # One operation of a thread must stay one, or lanes cannot be told apart.
+    *("-fno-vectorize", "-fno-slp-vectorize"),
+    # Nor may lanes that took a branch keep copies of what follows for themselves: compilers
+    # for GPUs do without, for lanes would not meet again.
+    *("-mllvm", "-jump-threading-threshold=0", "-mllvm", "-unroll-runtime=false"),
+)
+_COVERAGE = "-fsanitize-coverage=trace-pc-guard,no-prune"
+COUNTING_FLAGS = (*OPTIMISING_FLAGS, *_WATCH, _COVERAGE, *_APART)
+"""Of the part of a counting build that starts from a listing."""
 WHOLE_FLAGS = (
     *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),
     *("-mllvm", "-unroll-allow-partial=false"),
@@ -127,15 +142,7 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
         # Code after a division by zero is unreachable; it must not run into its neighbour.
         *("-mllvm", "-trap-unreachable", *PLACED_FLAGS),
     ),
-    "count": (
-        *("-O2", "-DKW_COUNT", *_WATCH, "-fsanitize-coverage=trace-pc-guard,no-prune"),
-        "-gline-tables-only",
-        # One operation of a thread must stay one, or lanes cannot be told apart.
-        *("-fno-vectorize", "-fno-slp-vectorize"),
-        # Nor may lanes that took a branch keep copies of what follows for themselves: compilers
-        # for GPUs do without, for lanes would not meet again.
-        *("-mllvm", "-jump-threading-threshold=0", "-mllvm", "-unroll-runtime=false"),
-    ),
+    "count": (*("-O2", "-DKW_COUNT", *_WATCH, _COVERAGE, "-gline-tables-only", *_APART),),
     # Only the first half: its listing is cut at the waits (see wide/), then compiled. Everything
     # that waits must stand in the kernel itself, and loops are worth unrolling once they are cut.
     # A loop that copies stays one: a call never becomes part of a vector.

@@ -1,6 +1,7 @@
 // Reports threads that do not meet where they must.
 #include "found.h"
 #include "observe.h"
+#include "scheduler.h"
 
 namespace kw {
 
@@ -47,14 +48,13 @@ void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fib
   publish(*report);
 }
 
-void report_late_lane(Worker& worker, const Fiber& fiber, const Passed& passed) {
-  Report* report = found_in(worker, Kind::DIVERGENT_SIMD_OPERATION, fiber);
+void report_lane_beyond(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
+                        uint32_t together) {
+  Report* report = found_in(worker, Kind::DIVERGENT_SIMD_OPERATION, first);
   if (report == nullptr) return;
-  const uint32_t lane = (uint32_t)__builtin_ctz(passed.together);
-  name_other(worker, *report, fiber.simdgroup->index * KW_SIMD_WIDTH + lane);
-  report->size = report->is_late = 1;
-  report->details[0] = __builtin_popcount(passed.together);
-  report->details[1] = __builtin_popcount(fiber.simdgroup->present);
+  const uint32_t lane = (uint32_t)__builtin_ctz(worker.readers ? worker.readers : together);
+  report->thread = position_of(*worker.launch, worker.group, simdgroup.index * KW_SIMD_WIDTH + lane);
+  report->is_beyond = 1;
   publish(*report);
 }
 
@@ -81,7 +81,7 @@ void report_barrier_sites(Worker& worker) {
   uint32_t elsewhere = 0, other = 0;
   for (uint32_t i = 1; i < worker.threads; i++) {
     const Fiber& fiber = worker.fibers[i];
-    if (fiber.wait_site == first.wait_site && fiber.instance == first.instance) continue;
+    if (wait_together(fiber, first)) continue;
     if (elsewhere++ == 0) other = i;
   }
   if (elsewhere == 0) return;

@@ -92,6 +92,7 @@ enum Failure : uint32_t {
   WORK,       // of a metered launch: it does more than it may
   PART,       // of a sanitized launch: an access is to a part of what is tracked as one
   STRAY_WRITE,  // beside the array whose place is the address
+  PARTED,       // of a launch that runs lanes in loops: they wait at different places
 };
 
 struct Outcome {

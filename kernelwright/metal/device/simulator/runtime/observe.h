@@ -12,11 +12,12 @@ inline bool sanitizes(const Worker& worker) { return worker.launch->request.sani
 struct Meeting {
   uint32_t together;
   uint32_t astray;  // at the same place, in another round of a loop or by another call
-  uint32_t missed;  // that those together need
+  uint32_t missed;  // that those together read, and that are not among them
 };
 void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
                            const Meeting& meeting);
-void report_late_lane(Worker& worker, const Fiber& fiber, const Passed& passed);
+void report_lane_beyond(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
+                        uint32_t together);
 void report_missing_at_barrier(Worker& worker);
 void report_barrier_sites(Worker& worker);
 
@@ -25,25 +26,14 @@ inline void observe_divergent_simd(Worker& worker, const Simdgroup& simdgroup, c
   if (sanitizes(worker)) report_divergent_simd(worker, simdgroup, first, meeting);
 }
 
-// Lanes perform an operation that Metal defines without the others, unless these come to it as well:
-// on a GPU they might have joined them.
-inline void observe_parted_lanes(Worker& worker, Simdgroup& simdgroup, const Fiber& first,
+// An operation has been performed, perhaps with lanes that read what is not there.
+inline void observe_missed_lanes(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
                                  uint32_t together) {
-  const uint32_t missing = simdgroup.live & ~together;
-  if (!sanitizes(worker) || missing == 0) return;
-  simdgroup.passed[simdgroup.passed_count++ % MOST_PASSED] = {first.instance, first.wait_site,
-                                                              together, missing};
-}
-
-inline void observe_late_lane(Worker& worker, const Fiber& fiber) {
-  const Simdgroup& simdgroup = *fiber.simdgroup;
-  const uint32_t count = simdgroup.passed_count;
-  for (uint32_t i = 0; i < (count < MOST_PASSED ? count : MOST_PASSED); i++) {
-    const Passed& passed = simdgroup.passed[i];
-    if (passed.instance == fiber.instance && passed.site == fiber.wait_site &&
-        passed.missing & bit(fiber.lane))
-      report_late_lane(worker, fiber, passed);
-  }
+  const uint32_t missed = worker.missed_lanes & simdgroup.present;
+  if (missed != 0)
+    observe_divergent_simd(worker, simdgroup, first, {together, 0, missed});
+  else if ((worker.missed_lanes | worker.readers) != 0)
+    report_lane_beyond(worker, simdgroup, first, together);
 }
 
 // Every live thread waits in a barrier that the others have left for good.

@@ -2,6 +2,7 @@
 
 #include "grid.h"
 #include "observe.h"
+#include "scheduler.h"
 #include "stack.h"
 
 namespace kw {
@@ -41,6 +42,8 @@ void run_body_and_leave() {
 void run_in_order(Worker& worker) {
   Fiber& fiber = *worker.running;
   kw_thread& thread = fiber.context;
+  // An operation that is never come to may have left its path.
+  kw_path_end = fiber.path;
   if (worker.shuffles) {
     run_shuffled(worker, fiber);
     return observe_pause(worker);

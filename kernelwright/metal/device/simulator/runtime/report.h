@@ -47,7 +47,7 @@ struct Report {
   kw_uint3 thread, threadgroup, other_thread;
   uint32_t has_other;
   uint32_t is_astray;  // the other thread is at the same place, in another round or by another call
-  uint32_t is_late;  // the other thread has passed what this one comes to
+  uint32_t is_beyond;  // it reads a lane that its simdgroup or quadgroup has not
   uint32_t padding;
   int64_t details[3];  // by kind: counts of threads, lane masks, operands
 };

@@ -5,6 +5,9 @@
 #include "observe.h"
 #include "stack.h"
 
+// Behind the last part of the path to where the running thread is: compiled text writes it.
+KW_EXPORT constinit thread_local uint64_t* kw_path_end KW_TLS = nullptr;
+
 namespace kw {
 
 namespace {
@@ -23,41 +26,47 @@ uint32_t choose(Worker& worker, uint32_t mask) {
   return ((uint32_t)__builtin_ctz(turned) + turn) & 31;
 }
 
-// The lane of those that wait whose place the text has first: it may be in a branch that leads to
-// where the others are.
-const Fiber& first_in_text(const Fiber* lanes, uint32_t waiting) {
+// Whether the control flow has a's place before b's: their paths tell, and where a build has none the
+// text does.
+bool comes_before(const Fiber& a, const Fiber& b) {
+  const uint32_t parts = a.parts < b.parts ? a.parts : b.parts;
+  for (uint32_t i = 0; i < parts; i++)
+    if (a.path[i] != b.path[i]) return a.path[i] < b.path[i];
+  if (a.parts != b.parts) return a.parts < b.parts;
+  return order_in_text(a.wait_site) < order_in_text(b.wait_site);
+}
+
+// The lane of those that wait that goes on first, as lanes that took a branch or are in a loop do
+// before those that wait where it ends.
+const Fiber& first_of(const Fiber* lanes, uint32_t waiting) {
   const Fiber* first = &lanes[__builtin_ctz(waiting)];
   for (uint32_t rest = waiting & (waiting - 1); rest != 0; rest &= rest - 1) {
     const Fiber& other = lanes[__builtin_ctz(rest)];
-    if (order_in_text(other.wait_site) < order_in_text(first->wait_site)) first = &other;
+    if (comes_before(other, *first)) first = &other;
   }
   return *first;
 }
 
 // Lanes that wait at one place perform their operation without the others, as a GPU's active lanes
-// do. It is told where Metal leaves undefined what comes of it: in barriers, where a lane reads one
-// that takes no part, and where others wait for the same operation in another round of a loop or
-// by another call.
+// do. Metal leaves undefined what comes of it in barriers.
 void release_divergent(Worker& worker, Simdgroup& simdgroup) {
   Fiber* lanes = worker.fibers + simdgroup.index * KW_SIMD_WIDTH;
-  const Fiber& first = first_in_text(lanes, simdgroup.at_simd);
+  const Fiber& first = first_of(lanes, simdgroup.at_simd);
   uint32_t together = 0, astray = 0;
   for (uint32_t rest = simdgroup.at_simd; rest != 0; rest &= rest - 1) {
     const uint32_t lane = (uint32_t)__builtin_ctz(rest);
     const Fiber& other = lanes[lane];
-    if (other.wait_site != first.wait_site || other.wait_combine != first.wait_combine) continue;
-    (other.instance == first.instance ? together : astray) |= bit(lane);
+    if (wait_together(other, first))
+      together |= bit(lane);
+    else if (other.wait_site == first.wait_site && other.wait_combine == first.wait_combine)
+      astray |= bit(lane);
   }
-  worker.missed_lanes = 0;
-  if (first.wait_combine != nullptr)
-    perform(worker, simdgroup, first.wait_combine, together);
-  else
+  if (first.wait_combine != nullptr) {
+    perform(worker, simdgroup, first, together);
+  } else {
     pass_barrier(simdgroup);
-  const uint32_t missed = worker.missed_lanes & simdgroup.present & ~together;
-  if (first.wait_combine == nullptr || (missed | astray) != 0)
-    observe_divergent_simd(worker, simdgroup, first, {together, astray, missed});
-  else
-    observe_parted_lanes(worker, simdgroup, first, together);
+    observe_divergent_simd(worker, simdgroup, first, {together, astray, 0});
+  }
   simdgroup.at_simd &= ~together;
   simdgroup.differs = simdgroup.at_simd != 0;
   simdgroup.ready |= together;
@@ -116,6 +125,7 @@ void run_threads() {
   const Entry entry = worker.code->entry;
   for (;;) {
     Fiber& fiber = *worker.running;
+    kw_path_end = fiber.path;
     entry(worker.buffers, &fiber.context);
     observe_return(worker, fiber);
     worker.live--;
@@ -130,6 +140,7 @@ void run_threads() {
       continue;
     }
     worker.free_stacks[worker.free_stack_count++] = stack;
+    if (next != nullptr) kw_path_end = next->path_end;
     kw_switch(&fiber.stack_pointer, next != nullptr ? next->stack_pointer : worker.own_stack);
   }
 }
@@ -139,12 +150,14 @@ void run_threads() {
 void wait(Worker& worker, Fiber& fiber) {
   Fiber* next = next_fiber(worker, *fiber.simdgroup);
   if (next == &fiber) return;
+  fiber.path_end = kw_path_end;
   worker.running = next;
   if (next->stack == NO_STACK) {
     if (stops(*worker.launch)) abandon(worker);
     place_thread(worker, index_of(worker, *next), *next);
     give_stack(worker, *next, run_threads);
   }
+  kw_path_end = next->path_end;
   kw_switch(&fiber.stack_pointer, next->stack_pointer);
 }
 
@@ -154,9 +167,15 @@ void pause(Worker& worker) {
   wait(worker, fiber);
 }
 
-void perform(Worker& worker, Simdgroup& simdgroup, kw_combine combine, uint32_t lanes) {
+void perform(Worker& worker, Simdgroup& simdgroup, const Fiber& first, uint32_t lanes) {
+  const kw_combine combine = first.wait_combine;
+  worker.missed_lanes = worker.readers = 0;
   Meter* meter = worker.meter;
-  if (meter == nullptr) return combine(simdgroup.in, lanes, simdgroup.out);
+  if (meter == nullptr) {
+    combine(simdgroup.in, lanes, simdgroup.out);
+    observe_missed_lanes(worker, simdgroup, first, lanes);
+    return;
+  }
   // What computes the results stands for hardware, not for the kernel's own operations.
   meter->is_on = false;
   combine(simdgroup.in, lanes, simdgroup.out);
@@ -189,7 +208,6 @@ void run_fibers(Worker& worker) {
     simdgroup.live = simdgroup.ready = simdgroup.present;
     simdgroup.at_simd = simdgroup.at_barrier = simdgroup.paused = 0;
     simdgroup.device_epoch = simdgroup.threadgroup_epoch = 0;
-    simdgroup.passed_count = 0;
   }
   worker.live = worker.threads;
   worker.waiting = 0;

@@ -14,20 +14,19 @@ namespace {
 
 // Notes that the running lane waits at `site`; true when it is the last of its whole simdgroup
 // and all wait for the same thing.
-bool completes(Fiber& fiber, kw_combine combine, uint32_t site, uint64_t pc) {
+inline __attribute__((always_inline)) bool completes(Fiber& fiber, kw_combine combine, uint32_t site,
+                                                      uint64_t pc) {
   Simdgroup& simdgroup = *fiber.simdgroup;
   fiber.wait_site = site;
   fiber.wait_combine = combine;
-  fiber.wait_pc = pc;
-  if (simdgroup.passed_count != 0) observe_late_lane(*current, fiber);
+  if (current->sanitizes) fiber.wait_pc = pc;
+  note_path(fiber);
   if (simdgroup.at_simd == 0) {
-    simdgroup.combine = combine;
-    simdgroup.site = site;
-    simdgroup.instance = fiber.instance;
+    simdgroup.first = &fiber;
     simdgroup.differs = false;
+  } else if (!wait_together(fiber, *simdgroup.first)) {
+    simdgroup.differs = true;
   }
-  simdgroup.differs |= simdgroup.combine != combine || simdgroup.site != site ||
-                       simdgroup.instance != fiber.instance;
   simdgroup.at_simd |= bit(fiber.lane);
   if (simdgroup.at_simd != simdgroup.present || simdgroup.differs) return false;
   simdgroup.at_simd = 0;
@@ -60,7 +59,7 @@ KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint 
   observe_simd(worker);
   copy(simdgroup.in + slot, in, in_size);
   if (completes(fiber, combine, site, PC))
-    perform(worker, simdgroup, combine, simdgroup.present);
+    perform(worker, simdgroup, fiber, simdgroup.present);
   else
     wait(worker, fiber);
   copy(out, simdgroup.out + slot, out_size);
@@ -86,7 +85,11 @@ KW_EXPORT void kw_barrier(kw_uint flags, kw_uint site) {
   spend(worker, WAIT_UNITS);
   observe_barrier(worker);
   fiber.wait_site = site;
-  fiber.wait_pc = PC;
+  if (worker.sanitizes) {
+    fiber.wait_combine = nullptr;
+    fiber.wait_pc = PC;
+    note_path(fiber);
+  }
   fiber.simdgroup->at_barrier |= bit(fiber.lane);
   if (++worker.waiting < worker.threads) {
     wait(worker, fiber);
@@ -97,11 +100,26 @@ KW_EXPORT void kw_barrier(kw_uint flags, kw_uint site) {
   fiber.simdgroup->ready &= ~bit(fiber.lane);
 }
 
-// Of the call that has led to where the running thread is; instance.py writes these calls.
+// Behind the path of the call that has led to where the running thread is. path.py writes these calls,
+// or what they do in their place.
+KW_EXPORT uint64_t* kw_path(void) { return kw_path_end; }
+KW_EXPORT void kw_enter_round(uint64_t* part, uint64_t loop, bool again) {
+  *part = again ? *part + 1 : loop;
+}
+KW_EXPORT void kw_come_to(uint64_t* part, uint64_t place) {
+  *part = place;
+  kw_path_end = part + 1;
+}
+KW_EXPORT void kw_return_from(uint64_t* path) { kw_path_end = path; }
+
+// The same as one number; instance.py writes these calls.
 KW_EXPORT uint64_t kw_instance(void) { return current->running->instance; }
 KW_EXPORT void kw_set_instance(uint64_t instance) { current->running->instance = instance; }
 
-KW_EXPORT void kw_missed_lanes(kw_uint lanes) { current->missed_lanes |= lanes; }
+KW_EXPORT void kw_missed_lanes(kw_uint lanes, kw_uint readers) {
+  current->missed_lanes |= lanes;
+  current->readers |= readers;
+}
 
 KW_EXPORT void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment) {
   Worker& worker = *current;

@@ -108,9 +108,12 @@ uint32_t run_to_barrier(Worker& worker, uint32_t index, bool& together) {
     if (!together || at[0] == 0) return at[0];
     const Stop& stop = wide.stops[at[0] - 1];
     if (stop.kind == StopKind::BARRIER) return at[0];
-    if (stop.kind == StopKind::SIMDGROUP)
+    if (stop.kind == StopKind::SIMDGROUP) {
+      worker.missed_lanes = worker.readers = 0;
       stop.combine((const unsigned char*)frame + stop.in, present,
                    (unsigned char*)frame + stop.out);
+      together &= (worker.missed_lanes | worker.readers) == 0;
+    }
   }
 }
 

@@ -11,9 +11,6 @@ namespace kw {
 
 namespace {
 
-// The largest simdgroup operation of dense slots.
-constexpr uint32_t DENSE_BYTES = KW_SIMD_WIDTH * KW_SLOT_BYTES;
-
 // One simdgroup of the threadgroup at hand.
 struct Lanes {
   Worker& worker;
@@ -93,42 +90,21 @@ void run_apart(Lanes& lanes) {
   }
 }
 
-// Two inlined copies of one operation are one place, though they keep their values apart.
-bool is_same_place(const Stop& a, const Stop& b) {
-  return a.kind == b.kind && a.site == b.site && a.combine == b.combine;
-}
-
-void combine_apart(Lanes& lanes, const Stop& stop, uint32_t together) {
-  unsigned char in[DENSE_BYTES], out[DENSE_BYTES];
-  for (uint32_t rest = together; rest != 0; rest &= rest - 1) {
-    const uint32_t lane = (uint32_t)__builtin_ctz(rest);
-    memcpy(in + lane * stop.in_size, lanes.frame + lanes.stop(lane).in + lane * stop.in_size,
-           stop.in_size);
-  }
-  stop.combine(in, together, out);
-  for (uint32_t rest = together; rest != 0; rest &= rest - 1) {
-    const uint32_t lane = (uint32_t)__builtin_ctz(rest);
-    memcpy(lanes.frame + lanes.stop(lane).out + lane * stop.out_size, out + lane * stop.out_size,
-           stop.out_size);
-  }
-}
-
-// Of the lanes that wait for their simdgroup those go on whose place the text has first, as fibers do.
+// The lanes that wait for their simdgroup go on without those that have ended, or are at a barrier.
+// Where they wait at different stops only fibers know who comes first, and run the launch instead.
 void release_some(Lanes& lanes) {
   Simdgroup& simdgroup = lanes.simdgroup;
-  const Stop* first = &lanes.stop((uint32_t)__builtin_ctz(simdgroup.at_simd));
-  for (uint32_t rest = simdgroup.at_simd; rest != 0; rest &= rest - 1) {
-    const Stop& other = lanes.stop((uint32_t)__builtin_ctz(rest));
-    if (order_in_text(other.site) < order_in_text(first->site)) first = &other;
-  }
-  const Stop& stop = *first;
-  uint32_t together = 0;
-  for (uint32_t rest = simdgroup.at_simd; rest != 0; rest &= rest - 1) {
-    const uint32_t lane = (uint32_t)__builtin_ctz(rest);
-    if (is_same_place(lanes.stop(lane), stop)) together |= bit(lane);
-  }
-  if (stop.kind == StopKind::SIMDGROUP) combine_apart(lanes, stop, together);
-  simdgroup.at_simd &= ~together;
+  const uint32_t together = simdgroup.at_simd, first = (uint32_t)__builtin_ctz(together);
+  for (uint32_t rest = together; rest != 0; rest &= rest - 1)
+    if (lanes.at[__builtin_ctz(rest)] != lanes.at[first]) {
+      fail(*lanes.worker.launch, PARTED, 0, 0, nullptr);
+      abandon(lanes.worker);
+    }
+  const Stop& stop = lanes.stop(first);
+  if (stop.kind == StopKind::SIMDGROUP)
+    stop.combine((const unsigned char*)lanes.frame + stop.in, together,
+                 (unsigned char*)lanes.frame + stop.out);
+  simdgroup.at_simd = 0;
   simdgroup.ready = together;
 }
 

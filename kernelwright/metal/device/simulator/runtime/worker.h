@@ -76,7 +76,9 @@ struct Worker {
   uint64_t arena_low, arena_size;
   Shadow* shadow;  // of threadgroup memory; kept between launches
   Pending pending;
-  uint32_t missed_lanes;  // of the operation at hand: lanes that it needs and that are not there
+  // Of the operation at hand: lanes that it needs and that take no part, and who reads one of them, or
+  // one that no group has.
+  uint32_t missed_lanes, readers;
   uint64_t last_address, last_pc;  // of the last access seen; a fault right after it is its own
   OwnAtomics own_atomics;
   uint64_t constants_low, constants_high;  // addresses known to be the library's own

@@ -1,6 +1,7 @@
 """Which values are one for all lanes of a simdgroup, and which every piece can compute anew."""
 
 import re
+from collections.abc import Iterator
 
 from kernelwright.metal.device.simulator.wide.assembly import (
     Instruction,
@@ -115,7 +116,10 @@ class Uniformity:
 
     def _joined(self) -> frozenset[str]:
         """Return the pieces where lanes may come from different ways."""
-        found: set[str] = set()
+        return frozenset().union(*(between for _, between in self.partings()))
+
+    def partings(self) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield pieces whose end may part lanes, and the pieces where they go before they meet."""
         ends = _Ends(self._flow)
         for piece in self._flow.pieces.values():
             end = piece.terminator
@@ -128,8 +132,7 @@ class Uniformity:
                 if label not in between:
                     between.add(label)
                     pending += () if label == last else self._flow.pieces[label].successors
-            found |= between
-        return frozenset(found)
+            yield piece.label, frozenset(between)
 
 
 class _Ends:

@@ -13,6 +13,7 @@ from kernelwright.metal.device.simulator.wide.assembly import (
 )
 from kernelwright.metal.device.simulator.wide.flatten import flattened
 from kernelwright.metal.device.simulator.wide.flow import Flow, Stop
+from kernelwright.metal.device.simulator.wide.lag import may_lag
 from kernelwright.metal.device.simulator.wide.marked import MARKED
 from kernelwright.metal.device.simulator.wide.opposite import with_single_counters
 from kernelwright.metal.device.simulator.wide.prefix import with_prefix_sums
@@ -150,6 +151,8 @@ class _Kernel:
         """Return the functions and the table."""
         flow, frame = self._flow, Frame()
         uniformity = Uniformity(flow)
+        if may_lag(flow, uniformity):
+            raise NotWidenedError("its lanes may wait at one place in different rounds of a loop")
         crossing = flow.crossing()
         vetting = Vetting(self._module, flow, uniformity) if self._vets else None
         live = flow.live(crossing)

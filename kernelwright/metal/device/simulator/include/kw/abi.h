@@ -43,18 +43,21 @@ typedef void (*kw_combine)(const unsigned char* in, kw_uint active, unsigned cha
 __attribute__((const)) const struct kw_thread* kw_current(void);
 // What every word of a variable holds that its declaration has not set; see unset.cpp.
 __attribute__((const)) kw_uint kw_unset(kw_uint number);
-// Where a call stands: its line, and above KW_LINE_BITS bits the column.
-void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint out_size,
-                  kw_combine combine, kw_uint site);
+// `site` is where a call stands: its line, and above KW_LINE_BITS bits the column. Two calls are two
+// places for lanes to meet, however much alike, and must not become one.
+#define KW_PLACE __attribute__((nomerge))
+KW_PLACE void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint out_size,
+                           kw_combine combine, kw_uint site);
 void kw_barrier(kw_uint flags, kw_uint site);
-void kw_simdgroup_barrier(kw_uint flags, kw_uint site);
+KW_PLACE void kw_simdgroup_barrier(kw_uint flags, kw_uint site);
 // Say that an element of a vector is divided by zero, or shifted by too much, or that there is none
 // of an index; only under KW_SANITIZE.
 void kw_vector_division(kw_ulong left);
 void kw_vector_shift(kw_ulong amount, kw_uint bits);
 void kw_vector_index(kw_ulong index, kw_uint size);
-// Says of an operation that it needs lanes which do not take part; only under KW_SANITIZE.
-void kw_missed_lanes(kw_uint lanes);
+// Says of an operation that it needs lanes which do not take part, if their simdgroup has them at all,
+// and who reads one; only under KW_SANITIZE.
+void kw_missed_lanes(kw_uint lanes, kw_uint readers);
 void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment);
 
 // Operation counts of counting builds; the standard library calls it only under KW_COUNT.
