@@ -762,3 +762,30 @@ def test_a_sign_or_no_number_that_nothing_has_set_is_a_read_too(body: str, count
         )
     )
     assert [report.variable for report in outcome.reports] == ["v"]
+
+
+@pytest.mark.parametrize("threads", [48, 20])
+def test_a_lane_beyond_a_ragged_end_may_be_read_and_ignored(threads: int) -> None:
+    text = textwrap.dedent("""\
+        #include <metal_stdlib>
+        using namespace metal;
+        kernel void steps(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                          constant uint& n [[buffer(2)]], uint i [[thread_position_in_grid]]) {
+          float next = simd_shuffle_down(x[i], 1);
+          if (i % 32 == 31) next = x[min(i + 1, n - 1)];
+          y[i] = i + 1 < n ? next - x[i] : 0.0f;
+        }
+        """)
+    x, y = np.arange(threads, dtype=np.float32) ** 2, np.zeros(threads, np.float32)
+    outcome = (
+        simulator.compile(text)
+        .kernel("steps")
+        .launch(
+            [x, y, np.uint32(threads)],
+            grid=(threads, 1, 1),
+            threadgroup=(threads, 1, 1),
+            sanitize=True,
+        )
+    )
+    assert not outcome.reports
+    assert np.array_equal(y, np.append(np.diff(x), 0))

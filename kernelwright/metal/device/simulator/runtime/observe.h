@@ -32,7 +32,7 @@ inline void observe_missed_lanes(Worker& worker, const Simdgroup& simdgroup, con
   const uint32_t missed = worker.missed_lanes & simdgroup.present;
   if (missed != 0)
     observe_divergent_simd(worker, simdgroup, first, {together, 0, missed});
-  else if ((worker.missed_lanes | worker.readers) != 0)
+  else if (worker.readers != 0)
     report_lane_beyond(worker, simdgroup, first, together);
 }
 
