@@ -17,7 +17,7 @@ from kernelwright.campaign import SearchSpec
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
-from kernelwright.runtime.models.accuracy import compare_accuracy
+from kernelwright.runtime.models.accuracy import compare_accuracy, float32_once
 from kernelwright.runtime.models.choosing import Choice, choose
 from kernelwright.runtime.models.install import explain_model, optimize_model, restore_model
 from kernelwright.runtime.models.proof import compare_tokens
@@ -110,9 +110,12 @@ class Measuring:
 
     def _compared(self, model: Module) -> None:
         options = self._options
-        same = compare_tokens(model, prompts=options.prompts, tokens=options.compared)
+        exact = float32_once(model)
+        same = compare_tokens(
+            model, prompts=options.prompts, tokens=options.compared, exact_of=exact
+        )
         self.result["sameness"] = same.model_dump()
-        accuracy = compare_accuracy(model)
+        accuracy = compare_accuracy(model, exact_of=exact)
         self.result["accuracy"] = accuracy.model_dump() if accuracy else None
 
     def _recorded(self, model: Module) -> tuple[Choice, ...]:

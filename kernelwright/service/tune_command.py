@@ -214,7 +214,7 @@ def _proven(
 ) -> "TuneReport":
     """Install what the store has, and compare the model with itself."""
     from kernelwright.metal.device.registry import open_device
-    from kernelwright.runtime.models.accuracy import compare_accuracy
+    from kernelwright.runtime.models.accuracy import compare_accuracy, float32_once
     from kernelwright.runtime.models.install import optimize_model
     from kernelwright.runtime.models.proof import compare_tokens
     from kernelwright.runtime.models.speed import measure_speed
@@ -230,9 +230,10 @@ def _proven(
         if open_device(device).info.measures_time:
             speed = measure_speed(found.model)
         if prompts:
-            sameness = compare_tokens(found.model, prompts=prompts, tokens=tokens)
+            exact = float32_once(found.model)
+            sameness = compare_tokens(found.model, prompts=prompts, tokens=tokens, exact_of=exact)
             if not sameness.same_bits:
-                accuracy = compare_accuracy(found.model)
+                accuracy = compare_accuracy(found.model, exact_of=exact)
     elif found is not None and found.example_inputs is None:
         raise InputError("expected a model that generates, or example_inputs().")
     return TuneReport(

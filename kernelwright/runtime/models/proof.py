@@ -1,13 +1,12 @@
 """Whether a model with kernels says the same: greedy tokens, and the margins where they part."""
 
-import functools
 from collections.abc import Callable
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from kernelwright.metal.diagnostic import Record
-from kernelwright.runtime.models.accuracy import in_float32
+from kernelwright.runtime.models.accuracy import Exact, float32_once
 from kernelwright.runtime.models.toggle import without_kernels
 
 
@@ -54,12 +53,18 @@ class Sameness(Record):
 
 
 def compare_tokens(
-    model: Module, *, prompts: int = 16, tokens: int = 256, length: int = 32, seed: int = 0
+    model: Module,
+    *,
+    prompts: int = 16,
+    tokens: int = 256,
+    length: int = 32,
+    seed: int = 0,
+    exact_of: Exact | None = None,
 ) -> Sameness:
     """Decode greedily with and without kernels from random prompts, and compare."""
     divergences: list[Divergence] = []
     largest, bits, identical = 0.0, True, 0
-    exact = functools.cache(lambda: in_float32(model))
+    exact = exact_of or float32_once(model)
     for number in range(prompts):
         key = mx.random.key(seed + number)
         ids = mx.random.randint(0, 1000, (1, length), key=key).astype(mx.uint32)

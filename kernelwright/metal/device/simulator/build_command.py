@@ -90,11 +90,7 @@ def _questioned(
     text = source.read_text()
     if not (_asks(text) or may_wait(text)):
         return run(_listed((*command, *_unasked(text)), source, listing))
-    status, said = _raw(command, source, listing, told)
-    if status != 0:
-        return status, said
-    status, failure = run(_relisted(listing, INSTRUMENTING_FLAGS))
-    return status, said + failure
+    return _passed(_raw(command, source, listing, told), listing, INSTRUMENTING_FLAGS)
 
 
 def _raw(
@@ -121,6 +117,28 @@ def _front(
     return status, said
 
 
+def _passed(front: tuple[int, str], listing: Path, flags: Sequence[str]) -> tuple[int, str]:
+    """Put a listing through LLVM's passes, if its front end wrote it."""
+    status, said = front
+    if status != 0:
+        return status, said
+    status, failure = run(_relisted(listing, flags))
+    return status, said + failure
+
+
+def _parting(
+    command: Sequence[str],
+    source: Path,
+    listing: Path,
+    told: Callable[[str], str],
+    flags: Sequence[str],
+) -> tuple[int, str]:
+    """Write a listing that tells how threads have come to operations, where they may part."""
+    if not may_part(source.read_text()):
+        return run(_listed(command, source, listing))
+    return _passed(_front(command, source, listing, told), listing, flags)
+
+
 def _with_operation_paths(raw: str) -> str:
     return with_paths(raw, barriers=False)
 
@@ -130,14 +148,8 @@ def _with_inline_paths(raw: str) -> str:
 
 
 def _optimised(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
-    """Write the listing of a plain build, which tells how threads have come to operations."""
-    if not may_part(source.read_text()):
-        return run(_listed(command, source, listing))
-    status, said = _front(command, source, listing, _with_inline_paths)
-    if status != 0:
-        return status, said
-    status, failure = run(_relisted(listing, OPTIMISING_FLAGS))
-    return status, said + failure
+    """Write the listing of a plain build."""
+    return _parting(command, source, listing, _with_inline_paths, OPTIMISING_FLAGS)
 
 
 def _asks(text: str) -> bool:
@@ -237,14 +249,8 @@ def _counted(command: Sequence[str], source: Path, built: Path) -> tuple[int, st
 
 
 def _counting(command: Sequence[str], source: Path, listing: Path) -> tuple[int, str]:
-    """Write the listing of a counting build, which tells how threads have come to operations."""
-    if not may_part(source.read_text()):
-        return run(_listed(command, source, listing))
-    status, said = _front(command, source, listing, _with_operation_paths)
-    if status != 0:
-        return status, said
-    status, failure = run(_relisted(listing, COUNTING_FLAGS))
-    return status, said + failure
+    """Write the listing of a counting build."""
+    return _parting(command, source, listing, _with_operation_paths, COUNTING_FLAGS)
 
 
 def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
