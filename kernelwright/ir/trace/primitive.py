@@ -1,6 +1,6 @@
 """How MLX's tracer names its primitives, and which op of the table each becomes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cache
 
 from kernelwright.errors import UnsupportedError
@@ -8,13 +8,17 @@ from kernelwright.ir.graph import Attribute, TensorType
 from kernelwright.ir.ops import OPS, Op
 
 _SHAPED = {"Broadcast": "broadcast", "Reshape": "reshape"}
-_REDUCE_WORDS = {
-    "Scatter": ("max", "min", "sum", "prod", "none"),
-    "ScatterAxis": ("sum", "none"),
-    "SliceUpdate": ("max", "min", "sum", "prod", "none"),
+_REDUCTIONS = dict(enumerate(("max", "min", "sum", "prod", "none")))
+_MODES = dict(enumerate(("affine", "mxfp4", "mxfp8", "nvfp4")))
+_WORDED: Mapping[str, tuple[int, Mapping[int, str]]] = {
+    "Scatter": (0, _REDUCTIONS),
+    "ScatterAxis": (0, {0: "sum", 1: "none"}),
+    "SliceUpdate": (0, _REDUCTIONS),
+    "QuantizedMatmul": (2, _MODES),
+    "GatherQMM": (2, _MODES),
+    "Quantize": (2, _MODES),
 }
-_MODES = ("affine", "mxfp4", "mxfp8", "nvfp4")
-_MODE_PLACE = {"QuantizedMatmul": 2, "GatherQMM": 2, "Quantize": 2}
+"""Arguments that are numbers to MLX and words here: the place, and the word of each number."""
 
 Arguments = tuple[Attribute, ...]
 Translation = tuple[str, tuple[tuple[str, Attribute], ...]]
@@ -40,18 +44,27 @@ def _variants(primitive: str) -> dict[int, str]:
     return {op.variant: op.name for op in ops if op.variant is not None}
 
 
-def _worded(words: Sequence[str], arguments: Arguments, place: int) -> Arguments:
-    value = arguments[place]
-    assert isinstance(value, int)
-    return (*arguments[:place], words[value], *arguments[place + 1 :])
+def _known(primitive: str, variant: Attribute | None, known: Mapping[int, str]) -> str:
+    """Return the name of a variant that MLX numbers.
+
+    Raises:
+        UnsupportedError: this release of Kernelwright knows no such one.
+    """
+    if isinstance(variant, int) and variant in known:
+        return known[variant]
+    raise UnsupportedError(
+        f"expected one of the variants of MLX's {primitive} ({', '.join(known.values())}), "
+        f"found {variant!r}; leave that op outside the function, or use a version of MLX that "
+        "Kernelwright names in its dependencies."
+    )
 
 
 def _normalised(primitive: str, arguments: Arguments) -> Arguments:
-    if primitive in _REDUCE_WORDS:
-        return _worded(_REDUCE_WORDS[primitive], arguments, 0)
-    if primitive in _MODE_PLACE:
-        return _worded(_MODES, arguments, _MODE_PLACE[primitive])
-    return arguments
+    if primitive not in _WORDED:
+        return arguments
+    place, words = _WORDED[primitive]
+    word = _known(primitive, arguments[place] if place < len(arguments) else None, words)
+    return (*arguments[:place], word, *arguments[place + 1 :])
 
 
 @cache
@@ -72,15 +85,14 @@ def translate(primitive: str, arguments: Arguments, output: TensorType) -> Trans
     own name, and its arguments are numbered: it is a barrier in every region.
 
     Raises:
-        UnsupportedError: MLX reports other arguments than this release of Kernelwright knows.
+        UnsupportedError: MLX reports other arguments, or another variant, than this release of
+            Kernelwright knows.
     """
     if primitive in _SHAPED:
         # MLX records -1 where the caller wrote it.
         return _SHAPED[primitive], (("shape", output.shape),)
     if variants := _variants(primitive):
-        kind = arguments[0]
-        assert isinstance(kind, int)
-        op, arguments = variants[kind], arguments[1:]
+        op, arguments = _known(primitive, arguments[0], variants), arguments[1:]
     else:
         op = _named(primitive)
         arguments = _normalised(primitive, arguments)

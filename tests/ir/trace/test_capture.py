@@ -13,8 +13,10 @@ from mlx.nn.layers.linear import Linear
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir import Dtype, Graph, TensorType, canonicalize, capture, interpret
+from kernelwright.ir.graph import Attribute
 from kernelwright.ir.trace.arguments import rebuild
 from kernelwright.ir.trace.array import is_array
+from kernelwright.ir.trace.primitive import translate
 
 X = mx.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 
@@ -116,12 +118,31 @@ def test_a_dtype_attribute_is_kept() -> None:
 
 
 def test_an_unknown_primitive_is_kept_by_its_own_name() -> None:
-    from kernelwright.ir.trace.primitive import translate
-
     assert translate("NewOp", (1, 2.5), TensorType((2,), Dtype.FLOAT32)) == (
         "NewOp",
         (("argument_0", 1), ("argument_1", 2.5)),
     )
+
+
+@pytest.mark.parametrize(
+    ("primitive", "arguments"),
+    [
+        ("Reduce", (6, 0)),
+        ("Scan", (9, 0, False, True)),
+        ("Sqrt", (2,)),
+        ("ArgReduce", ("max", 0)),
+        ("Scatter", (5, 0)),
+        ("ScatterAxis", (2, 0)),
+        ("QuantizedMatmul", (64, 4, 4, True)),
+        ("QuantizedMatmul", (64, 4)),
+    ],
+)
+def test_an_unknown_variant_of_a_primitive_is_refused_in_a_sentence(
+    primitive: str, arguments: tuple[Attribute, ...]
+) -> None:
+    said = rf"variants of MLX's {primitive} \(.*; leave that op outside the function, or use"
+    with pytest.raises(UnsupportedError, match=said):
+        translate(primitive, arguments, TensorType((2,), Dtype.FLOAT32))
 
 
 def test_a_kernel_call_is_kept_and_never_replayed() -> None:
