@@ -17,6 +17,7 @@ from kernelwright.plan.traffic import (
     eager_traffic,
     fast_parts,
     planned_traffic,
+    traffic_with_parts,
 )
 
 
@@ -78,14 +79,14 @@ def mlx_kernels(
     among = tuple(range(len(graph.nodes)) if indices is None else sorted(set(indices)))
     parts = fast_parts(graph, among)
     compiled = planned_traffic(graph, (), among)
-    fast = planned_traffic(graph, tuple(parts), among)
+    fast = traffic_with_parts(graph, parts, among)
     return parts if time_us(fast, profile) < time_us(compiled, profile) else {}
 
 
 def best_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     """Count MLX at its best for a graph, or for what a plan leaves of it."""
     among = tuple(range(len(graph.nodes)) if indices is None else sorted(set(indices)))
-    return planned_traffic(graph, tuple(mlx_kernels(graph, among)), among)
+    return traffic_with_parts(graph, mlx_kernels(graph, among), among)
 
 
 def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:

@@ -1,8 +1,8 @@
 """Bytes moved and kernels launched: by eager MLX, by mx.compile, by a plan."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.kept import kept_with_graph
@@ -15,10 +15,13 @@ from kernelwright.plan.mlx.attention import has_mlx_kernel
 from kernelwright.plan.mlx.cross_entropy import SIGN_OF_LOSS, has_mlx_cross_entropy
 from kernelwright.plan.mlx.fusion import launches, launches_apart, step_groups, with_repeats
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
+from kernelwright.plan.mlx.rope import MlxRopes
 from kernelwright.plan.mlx.step import Steps, mlx_steps
 
 # On a GPU each of these is one kernel (mlx 0.32.4, python/src/fast.cpp).
 IN_MLX_FAST = frozenset({"rms_norm", "layer_norm", "rope", "attention", *SIGN_OF_LOSS})
+SCALED_ROPE = "scaled_rope"
+"""Rotary embeddings whose tables are scaled, as YaRN's: `mx.fast.rope` and a product beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,18 @@ def _every_group(steps: Graph) -> tuple[tuple[int, ...], ...]:
 def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     """Count `mx.compile` around `mx.fast`, whose kernels a trace on the CPU takes apart."""
     among = set(range(len(graph.nodes)) if indices is None else indices)
-    return planned_traffic(graph, tuple(fast_parts(graph, among)), among)
+    return traffic_with_parts(graph, fast_parts(graph, among), among)
+
+
+def traffic_with_parts(
+    graph: Graph, parts: Mapping[Region, str], indices: Iterable[int] | None = None
+) -> Traffic:
+    """Count parts of a graph as `mx.fast` computes them, and all else as `mx.compile` does."""
+    total = planned_traffic(graph, tuple(parts), indices)
+    for region in (region for region, name in parts.items() if name == SCALED_ROPE):
+        nbytes = sum(graph.types[v].nbytes for v in region.outputs)
+        total += Traffic(nbytes, nbytes, 1)
+    return total
 
 
 def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Region, str]:
@@ -106,37 +120,29 @@ def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Regio
 @kept_with_graph
 def _fast_idioms(graph: Graph) -> tuple[Idiom, ...]:
     """Return the idioms that are one call of `mx.fast` and one kernel of MLX's."""
-    named = (idiom for idiom in idioms(graph) if idiom.name in IN_MLX_FAST)
-    return tuple(idiom for idiom in named if not _is_taken_apart(graph, idiom))
+    found = [idiom for idiom in idioms(graph) if idiom.name in IN_MLX_FAST]
+    kept = [idiom for idiom in found if idiom.name != "rope" and _has_mlx_kernel(graph, idiom)]
+    turned = [idiom for idiom in found if idiom.name == "rope"]
+    return tuple(sorted([*kept, *_ropes(graph, turned)], key=lambda idiom: idiom.indices))
 
 
-def _is_taken_apart(graph: Graph, idiom: Idiom) -> bool:
-    """Say whether MLX has no kernel for a norm, a loss, or an attention among some nodes."""
+def _has_mlx_kernel(graph: Graph, idiom: Idiom) -> bool:
+    """Say whether MLX has a kernel for a norm, a loss, or an attention among some nodes."""
     if idiom.name in NORMS:
-        return not has_mlx_norm(graph, idiom)
+        return has_mlx_norm(graph, idiom)
     if idiom.name in SIGN_OF_LOSS:
-        return not has_mlx_cross_entropy(graph, idiom)
-    if idiom.name == "rope":
-        # MLX's own takes a base, or frequencies, and no tables.
-        tables = dict(idiom.operands)
-        return not all(_is_made_by(graph, tables[name], name) for name in ("cos", "sin"))
+        return has_mlx_cross_entropy(graph, idiom)
     found = [graph.nodes[i] for i in idiom.indices if graph.nodes[i].op == "attention"]
-    return any(not has_mlx_kernel(Call.of(graph, node)) for node in found)
+    return all(has_mlx_kernel(Call.of(graph, node)) for node in found)
 
 
-def _is_made_by(graph: Graph, value: ValueId, op: str) -> bool:
-    """Say whether an op is among those that a value is computed by."""
-    seen, frontier = {value}, [value]
-    while frontier:
-        maker = graph.producer_of.get(frontier.pop())
-        if maker is None:
-            continue
-        node = graph.nodes[maker]
-        if node.op == op:
-            return True
-        frontier += [v for v in node.inputs if v not in seen]
-        seen.update(node.inputs)
-    return False
+def _ropes(graph: Graph, turned: Sequence[Idiom]) -> Iterator[Idiom]:
+    """Yield what `mx.fast.rope` computes: it takes positions and frequencies, and no tables."""
+    ropes = MlxRopes(graph) if turned else None
+    for idiom in turned:
+        if ropes is not None and (found := ropes.within(idiom)) is not None:
+            part, call = found
+            yield part if call.amplitude == 1.0 else replace(part, name=SCALED_ROPE)
 
 
 def planned_traffic(

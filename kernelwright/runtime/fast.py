@@ -44,7 +44,9 @@ def _program(graph: Graph, idiom: Idiom, region: Region, ropes: MlxRopes) -> Rep
         norm = _norm(graph, idiom)
         return None if norm is None else _reading(region, idiom, norm)
     call = ropes.call(idiom)
-    if call is None or (ropes.rounds_once(idiom) and mx.default_device() == mx.cpu):
+    if call is None or call.amplitude != 1.0:
+        return None
+    if ropes.rounds_once(idiom) and mx.default_device() == mx.cpu:
         return None
     return _rope(graph, idiom, call)
 
@@ -54,13 +56,13 @@ def _rope(graph: Graph, idiom: Idiom, call: RopeCall) -> Reading:
     dtype = to_mlx_dtype(made.dtype)
     batch, before, count, behind = call.rows
     values = (call.x, call.frequencies, *([] if call.offset is None else [call.offset]))
+    part = slice(call.first, call.first + call.width)
 
     def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
         x, frequencies, *offset = arrays
-        rows = x.astype(dtype).reshape(batch, before, count, behind, -1).swapaxes(2, 3)
-        width = rows.shape[-1]
+        taken = x.reshape(batch, before, count, behind, -1)[..., part].astype(dtype)
         turned = mx.fast.rope(
-            rows.reshape(batch, before * behind, count, width),
+            taken.swapaxes(2, 3).reshape(batch, before * behind, count, call.width),
             call.dims,
             traditional=call.layout == "interleaved",
             base=None,
@@ -68,7 +70,7 @@ def _rope(graph: Graph, idiom: Idiom, call: RopeCall) -> Reading:
             offset=_from_start(offset[0], call.start) if offset else call.start,
             freqs=mx.reciprocal(frequencies.reshape(-1)[: call.dims // 2]),
         )
-        whole = turned.reshape(batch, before, behind, count, width).swapaxes(2, 3)
+        whole = turned.reshape(batch, before, behind, count, call.width).swapaxes(2, 3)
         return [whole.reshape(made.shape)]
 
     return Reading(values, run)

@@ -187,6 +187,56 @@ def test_mx_fast_takes_no_tables_of_a_rotary_embedding() -> None:
     assert fast_traffic(graph).launches > 1
 
 
+def _turned(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
+    a, b = mx.split(x, 2, axis=-1)
+    return mx.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
+
+
+def _tables(pairs: int) -> tuple[mx.array, mx.array]:
+    angles = mx.arange(6)[:, None] * mx.exp(mx.arange(pairs) * -0.5)
+    return mx.cos(angles), mx.sin(angles)
+
+
+def _scaled(x: mx.array) -> mx.array:
+    """As YaRN scales queries and keys, by their tables."""
+    cosine, sine = _tables(8)
+    return _turned(x, cosine * 1.2, 1.2 * sine)
+
+
+def _at_the_end(x: mx.array) -> mx.array:
+    return mx.concatenate([x[..., :8], _turned(x[..., 8:], *_tables(4))], axis=-1)
+
+
+ROPES: dict[str, tuple[Callable[[mx.array], mx.array], int]] = {
+    "all of a row": (lambda x: _turned(x, *_tables(8)), 1),
+    "its beginning": (
+        lambda x: mx.concatenate([_turned(x[..., :8], *_tables(4)), x[..., 8:]], axis=-1),
+        1,
+    ),
+    "what is cut from it": (lambda x: _turned(x[..., 8:], *_tables(4)), 1),
+    "its end, joined again": (_at_the_end, 2),
+    "scaled tables": (_scaled, 2),
+}
+
+
+@pytest.mark.parametrize("name", ROPES)
+def test_mx_fast_turns_the_first_places_of_rows_and_scales_none(name: str) -> None:
+    function, launches = ROPES[name]
+    graph = canonicalize(capture(function, mx.zeros((1, 4, 6, 16))))
+    assert fast_traffic(graph).launches == best_traffic(graph).launches == launches
+
+
+@pytest.mark.parametrize("tables", ["unlike", "shuffled", "scaled apart"])
+def test_mx_fast_turns_by_no_other_tables(tables: str) -> None:
+    def function(x: mx.array) -> mx.array:
+        cosine, sine = _tables(8)
+        other = {"unlike": sine * cosine, "shuffled": sine[::-1], "scaled apart": 1.1 * sine}
+        return _turned(x, cosine, other[tables])
+
+    graph = canonicalize(capture(function, mx.zeros((1, 4, 6, 16))))
+    assert fast_traffic(graph) == compiled_traffic(graph)
+
+
 def test_mlx_at_its_best_takes_a_kernel_of_its_own_where_that_is_faster() -> None:
     norm = canonicalize(capture(lambda x, w: mx.fast.rms_norm(x, w, 1e-5), X, W))
     assert best_traffic(norm) == fast_traffic(norm)

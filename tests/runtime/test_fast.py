@@ -86,6 +86,9 @@ ROPES: dict[str, Function] = {
     "frequencies": lambda x, offset: mx.fast.rope(
         x, 16, traditional=True, base=None, scale=1.0, offset=offset, freqs=mx.arange(1.0, 9)
     ),
+    "the end of a row": lambda x, offset: own(x[..., 4:], offset, dims=12),
+    "the middle of a row": lambda x, offset: own(x[..., 2:14], offset, dims=8),
+    "a row's beginning": lambda x, offset: own(x[..., :8], offset, dims=8),
     "in columns": in_columns,
     "by hand": by_hand,
 }
@@ -113,9 +116,9 @@ APART: dict[str, Function] = {
         ],
         axis=-1,
     ),
-    "sines of other angles": lambda x, _: (
-        x * mx.cos(mx.concatenate([angles(x)] * 2, -1))
-        + rotated(x) * mx.sin(mx.concatenate([2 * angles(x)] * 2, -1))
+    "scaled tables": lambda x, _: (
+        x * (1.2 * mx.cos(mx.concatenate([angles(x)] * 2, -1)))
+        + rotated(x) * (1.2 * mx.sin(mx.concatenate([angles(x)] * 2, -1)))
     ),
     "counted down": lambda x, _: (
         x * mx.cos(mx.concatenate([-angles(x)] * 2, -1))

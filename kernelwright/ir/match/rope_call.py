@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kernelwright.ir.graph import TensorType, ValueId
+from kernelwright.ir.graph import Node, TensorType, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.pattern import Source
 from kernelwright.ir.match.placement import Placement, broadcast_placement, composed, placed
@@ -42,6 +42,10 @@ class RopeCall:
     """What `mx.fast.rope` is called with."""
 
     x: ValueId
+    first: int
+    """Where the part of each row of x begins that is taken."""
+    width: int
+    """How long that part is, of which the first `dims` are turned."""
     dims: int
     layout: Layout
     rows: tuple[int, int, int, int]
@@ -52,10 +56,25 @@ class RopeCall:
     """Integers to add to the start: one, or one a batch."""
     frequencies: ValueId
     """One a pair, from the first on."""
+    amplitude: float
+    """What rows are multiplied by as well, which MLX does apart from turning them."""
+
+
+@dataclass(frozen=True)
+class _Angles:
+    """What both tables are the cosine and the sine of, and the number that both are scaled by."""
+
+    value: ValueId
+    rows: Placement
+    """Which of its rows each row is turned by."""
+    amplitude: float
 
 
 def rope_call(exact: RowMaps, found: Rotation, made: TensorType) -> RopeCall | None:
     """Return the call of `mx.fast.rope` that rows turned by tables are, or None.
+
+    The first places of each row, or of a part of it, are turned; the others are kept. Tables are
+    cosines and sines of one angle, or both of them times one number.
 
     Its angles are float32 positions, counted along one axis from a number or from an array of
     integers for all rows or a batch each, times a number and a frequency of each pair.
@@ -66,18 +85,22 @@ def rope_call(exact: RowMaps, found: Rotation, made: TensorType) -> RopeCall | N
         made: Their type.
     """
     angles = _angles(exact, found)
-    node = None if angles is None else exact.plain.node(angles[0])
-    if angles is None or node is None or node.op != "multiply" or found.turned.start or found.first:
+    node = None if angles is None else exact.plain.node(angles.value)
+    if angles is None or node is None or node.op != "multiply" or found.turned.start:
+        return None
+    if not _is_whole(exact.plain, found, made):
         return None
     pairs, dims = len(found.turned) // 2, made.shape[: _lead(made.shape, found.width)]
     for one, other in (node.inputs, node.inputs[::-1]):
         frequencies = _of_pairs(exact, other, pairs)
-        positions = None if frequencies is None else _of_rows(exact, one, angles[1])
+        positions = None if frequencies is None else _of_rows(exact, one, angles.rows)
         if frequencies is None or positions is None or positions.start != int(positions.start):
             continue
         if (rows := _rows(exact.plain, positions, dims)) is not None:
             return RopeCall(
                 x=found.x[0],
+                first=found.first,
+                width=found.width,
                 dims=2 * pairs,
                 layout=found.layout,
                 rows=rows,
@@ -85,16 +108,28 @@ def rope_call(exact: RowMaps, found: Rotation, made: TensorType) -> RopeCall | N
                 start=int(positions.start),
                 offset=positions.offset,
                 frequencies=frequencies,
+                amplitude=angles.amplitude,
             )
     return None
+
+
+def _is_whole(source: Source, found: Rotation, made: TensorType) -> bool:
+    """Say whether all rows of x are turned, of which each holds the part that is taken."""
+    value, rows = found.x
+    count, stride = rows[0] if rows else (1, source.type(value).size)
+    is_inside = found.first + found.width <= stride
+    return is_inside and (count * stride, count * found.width) == (
+        source.type(value).size,
+        made.size,
+    )
 
 
 def _lead(shape: tuple[int, ...], width: int) -> int:
     return next(n for n in reversed(range(len(shape))) if math.prod(shape[n:]) == width)
 
 
-def _angles(exact: RowMaps, found: Rotation) -> tuple[ValueId, Placement] | None:
-    """Return the angles that both tables are of, and which of their rows each row is turned by."""
+def _angles(exact: RowMaps, found: Rotation) -> _Angles | None:
+    """Return the angles that both tables are of."""
     cosine, sine = (
         _angle(exact, op, table, found.layout)
         for op, table in (("cos", found.cosines), ("sin", found.sines))
@@ -102,11 +137,10 @@ def _angles(exact: RowMaps, found: Rotation) -> tuple[ValueId, Placement] | None
     return cosine if cosine == sine else None
 
 
-def _angle(
-    exact: RowMaps, op: str, table: tuple[Element, ...], layout: Layout
-) -> tuple[ValueId, Placement] | None:
+def _angle(exact: RowMaps, op: str, table: tuple[Element, ...], layout: Layout) -> _Angles | None:
     (value, rows), _ = table[0]
-    node, shape = exact.plain.node(value), exact.plain.type(value).shape
+    shape = exact.plain.type(value).shape
+    node, amplitude = _unscaled(exact.plain, value)
     if node is None or node.op != op or exact.plain.type(value).dtype is not Dtype.FLOAT32:
         return None
     row = exact.row(node.inputs[0])
@@ -123,7 +157,22 @@ def _angle(
     size = exact.plain.type(angle).shape[-1:]
     if shown is None or size != (len(half),) or any(stride % len(half) for _, stride in shown):
         return None
-    return angle, tuple((n, stride // len(half)) for n, stride in shown)
+    return _Angles(angle, tuple((n, stride // len(half)) for n, stride in shown), amplitude)
+
+
+def _unscaled(source: Source, value: ValueId) -> tuple[Node | None, float]:
+    """Return what makes a value before it is scaled by a number, and the number."""
+    node = source.node(value)
+    if node is None or node.op not in ("multiply", "divide"):
+        return node, 1.0
+    x, by = node.inputs
+    number = source.number(by)
+    if node.op == "multiply" and number is None:
+        x, by = by, x
+        number = source.number(by)
+    if not number or source.type(x).shape != source.type(value).shape:
+        return node, 1.0
+    return source.node(x), number if node.op == "multiply" else 1.0 / number
 
 
 def _of_pairs(exact: RowMaps, value: ValueId, pairs: int) -> ValueId | None:

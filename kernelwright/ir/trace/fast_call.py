@@ -119,7 +119,9 @@ def _ropes(graph: Graph) -> Iterator[Call]:
         return
     (idiom,) = found
     pairs = graph.types[dict(idiom.operands)["cos"]].shape[-1]
-    numbers = [float(c.array.reshape(-1)[0]) for _, c in graph.constants if c.type.size == 1]
+    constants = (constant for _, constant in graph.constants)
+    real = (c for c in constants if c.type.size == 1 and not c.type.dtype.is_complex)
+    numbers = [float(constant.array.reshape(-1)[0]) for constant in real]
     bases = [_rounded(math.exp(n * pairs)) for n in numbers if 0 < n * pairs < 40]
     scales = dict.fromkeys([1.0, *(n for n in numbers if n > 0)])
     offsets = dict.fromkeys([0, *(int(n) for n in numbers if n == int(n))])

@@ -1,5 +1,7 @@
 """Which rotary embeddings MLX has a kernel of its own for."""
 
+from dataclasses import replace
+
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.match.graph_source import GraphSource
 from kernelwright.ir.match.rope_call import RopeCall, rope_call
@@ -16,7 +18,8 @@ class MlxRopes:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._named = Reader(graph).maps
+        self._reader = Reader(graph)
+        self._named = self._reader.maps
         source = GraphSource(graph)
         self._exact = RowMaps(graph, source, source, is_exact=True)
 
@@ -25,6 +28,22 @@ class MlxRopes:
         found = find_rotation(self._named, idiom.output)
         made = self._graph.types[idiom.output]
         return None if found is None else rope_call(self._exact, found, made)
+
+    def within(self, idiom: Idiom) -> tuple[Idiom, RopeCall] | None:
+        """Return what of a rotary embedding is one call: all of it, or what a row's end shows.
+
+        MLX turns the first places of rows. Those that are kept before what is turned are joined to
+        it, as what they are joined with is cut from rows first.
+        """
+        if (call := self.call(idiom)) is not None:
+            return idiom, call
+        joined = self._graph.nodes[idiom.indices[-1]]
+        for value in joined.inputs:
+            operands = [v for _, v in idiom.operands]
+            part = replace(idiom, output=value, indices=self._reader.covered(value, operands))
+            if part.indices and (call := self.call(part)) is not None:
+                return part, call
+        return None
 
     def rounds_once(self, idiom: Idiom) -> bool:
         """Say whether products and their sums are kept wider than what is made of them.

@@ -6,17 +6,75 @@ from kernelwright.ir.match.rotation import find_rotation
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
 from kernelwright.ir.ops import Call
 
+_WAVES = frozenset({"cos", "sin"})
+_MOST_STEPS = 6
+"""Ops between a table and the waves that it holds."""
 _PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")
 
 
 def rope(reader: Reader, value: ValueId) -> Match | None:
-    """Match pairs of a row's elements turned by angles, however they are cut and joined."""
+    """Match pairs of a row's elements turned by angles, however they are cut and joined.
+
+    Tables that are given are taken for cosines and sines; those that are computed have to be.
+    """
     found = find_rotation(reader.maps, value)
-    if found is None:
+    if found is None or found.cosines == found.sines:
         return None
     cosine, sine = (table[0][0][0] for table in (found.cosines, found.sines))
+    if not _are_of_one_angle(reader, cosine, sine):
+        return None
     operands = {"x": found.x[0], "cos": cosine, "sin": sine}
     return Match("rope", operands, {"layout": found.layout})
+
+
+def _are_of_one_angle(
+    reader: Reader, cosine: ValueId, sine: ValueId, left: int = _MOST_STEPS
+) -> bool:
+    """Say whether two tables may be the cosine and the sine of one angle, both as much scaled.
+
+    They are made alike down to an angle, or to arrays that may hold anything.
+    """
+    products = [reader.product(reader.root(table)) for table in (cosine, sine)]
+    first, second = products
+    if first.scale != second.scale or first.denominators != second.denominators:
+        return False
+    shared = {*first.numerators} & {*second.numerators}
+    bare = [[v for v in product.numerators if v not in shared] for product in products]
+    if [*map(len, bare)] != [1, 1]:
+        return not any(_has_wave(reader, v) for values in bare for v in values)
+    ((one,), (other,)) = bare
+    made, makes = reader.node(reader.root(one)), reader.node(reader.root(other))
+    ops = ["" if node is None else node.op for node in (made, makes)]
+    if made is None or makes is None or not _WAVES.isdisjoint(ops):
+        is_given = _WAVES.isdisjoint(ops)
+        return is_given or (
+            ops == ["cos", "sin"] and _operand(reader, made) == _operand(reader, makes)
+        )
+    if left and ops[0] == ops[1] and len(made.inputs) == len(makes.inputs):
+        pairs = zip(made.inputs, makes.inputs, strict=True)
+        return all(
+            reader.base(a) == reader.base(b) or _are_of_one_angle(reader, a, b, left - 1)
+            for a, b in pairs
+        )
+    return not any(_has_wave(reader, v) for v in (one, other))
+
+
+def _operand(reader: Reader, node: Node | None) -> ValueId | None:
+    return None if node is None else reader.base(node.inputs[0])
+
+
+def _has_wave(reader: Reader, value: ValueId) -> bool:
+    """Say whether a value is made of cosines or sines."""
+    met, frontier = {value}, [value]
+    while frontier:
+        node = reader.node(frontier.pop())
+        if node is None:
+            continue
+        if node.op in _WAVES:
+            return True
+        frontier += [v for v in node.inputs if v not in met]
+        met.update(node.inputs)
+    return False
 
 
 def attention(reader: Reader, value: ValueId) -> Match | None:
