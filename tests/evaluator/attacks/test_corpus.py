@@ -23,7 +23,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 
 MUTANTS, CAST = tuple(mutants()), tuple(cast_mutants())
-OF_A_CLASS = 2
+OF_A_CLASS = 1
 """So many mutants of one class and one program run by default, the others with --slow."""
 HONEST = honest_kernels()
 SAMPLE = 12
