@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, PlainSerializer, model_validator
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
 
-EVALUATOR_VERSION = 24
+EVALUATOR_VERSION = 25
 """Raised when cases or stages change: what an earlier one said is then asked again."""
 
 LEAST_GAIN = 1.005

@@ -121,10 +121,10 @@ def is_guard(side: Side, tally: Tally, explained: Explained) -> bool:
     where each lane has one to give: what finds it are conditions of their own.
     """
     seen = tally.seen[side.key]
-    if seen.is_special or (seen.is_chosen and side.key.constant in _NO_PLACE):
+    if tally.is_special(side.key) or (seen.is_chosen and side.key.constant in _NO_PLACE):
         return True
-    parts = [tally.seen[key] for key, _ in seen.parts if not tally.seen[key].is_fixed]
-    if parts and all(part.is_special for part in parts):
+    parts = [key for key, _ in seen.parts if not tally.seen[key].is_fixed]
+    if parts and all(map(tally.is_special, parts)):
         # Beside them stands what no data decides, such as the place of a thread.
         return True
     is_flag = side.key.kind in _EQUALITIES and _is_mark(side.key.constant)
@@ -167,7 +167,7 @@ def _asks_for_more(side: Side, tally: Tally, explained: Explained, around: froze
     def may_be_met(part: Side) -> bool:
         if part in around or tally.takes(part):
             return True
-        if needs_all and tally.seen[part.key].is_special:
+        if needs_all and tally.is_special(part.key):
             # Any number may be NaN or finite; what cannot be both is not watched.
             return True
         return not is_guard(part, tally, explained) and is_trigger(part, tally, explained, around)

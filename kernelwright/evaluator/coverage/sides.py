@@ -45,6 +45,7 @@ class Seen:
     is_special: bool = False
     is_fixed: bool = False
     ways: tuple[tuple["Side", ...], ...] = ()
+    ways_beyond_ends: tuple[tuple["Side", ...], ...] = ()
     is_chosen: bool = False
     numbers: tuple[float, ...] = ()
     reads_bits: bool = False
@@ -73,9 +74,9 @@ class Tally:
             seen.loaded_bits = condition.loaded_bits
             seen.is_special, seen.is_chosen = condition.is_special, condition.is_chosen
             seen.is_fixed = condition.is_fixed
-            seen.ways = tuple(
-                tuple(Side(keys[key.launch, n], value) for n, value in way)
-                for way in condition.ways
+            seen.ways, seen.ways_beyond_ends = (
+                tuple(tuple(Side(keys[key.launch, n], value) for n, value in way) for way in ways)
+                for ways in (condition.ways, condition.ways_beyond_ends)
             )
             seen.numbers, seen.reads_bits = condition.numbers, condition.reads_bits
             seen.compares, seen.as_integers = condition.compares, condition.as_integers
@@ -121,7 +122,7 @@ class Tally:
         if side.key not in self.seen or side in around:
             return False
         if ways := self.seen[side.key].ways:
-            return all(any(not self.takes(turn) for turn in way) for way in ways)
+            return self._are_closed(ways)
         if (side.key.kind, side.value) not in _NEEDS_ALL:
             return False
         parts = (
@@ -132,6 +133,16 @@ class Tally:
             self.seen[part.key].is_fixed or self.is_decided(part, around | {side})
             for part in missing
         )
+
+    def is_special(self, key: Key) -> bool:
+        """Say whether a condition asks for special numbers alone, at least at this shape."""
+        seen = self.seen[key]
+        closed = bool(seen.ways_beyond_ends) and self._are_closed(seen.ways_beyond_ends)
+        return seen.is_special or closed
+
+    def _are_closed(self, ways: Iterable[tuple[Side, ...]]) -> bool:
+        """Say whether no run has gone any of these ways."""
+        return all(any(not self.takes(turn) for turn in way) for way in ways)
 
     def forget(self, sides: Iterable[Side]) -> None:
         """Take sides for ones that were never taken."""

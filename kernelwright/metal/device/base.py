@@ -87,6 +87,9 @@ class Condition(Record):
     ways: tuple[tuple[tuple[int, bool], ...], ...] = ()
     """Of a flag that a loop carries: the sites of such conditions, and their sides, that each way
     takes by which data comes into it. None where one of them takes none."""
+    ways_beyond_ends: tuple[tuple[tuple[int, bool], ...], ...] = ()
+    """The same of what a loop carries that starts at the end of a format, as a running maximum:
+    until one is taken, the condition asks for special numbers and no more."""
     is_chosen: bool = False
     """The first is one of several places, or a mark in their stead, which data chose."""
     numbers: tuple[float, ...] = ()

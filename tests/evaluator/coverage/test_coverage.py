@@ -486,3 +486,71 @@ def test_a_side_for_infinities_may_be_taken_by_nan_first(evaluator: Evaluator) -
     (kernel,) = (k for k in written_kernels() if k.name == style)
     evaluation = evaluator.evaluate(kernel.task, kernel.program)
     assert evaluation.is_correct, evaluation.summary
+
+
+_ONLINE_ROW = """
+uint row = thread_position_in_grid.x / 32, lane = thread_position_in_grid.x % 32;
+const device float* r = x + row * x_shape[1];
+float peak = {start}, total = 0.0f;
+for (uint i = lane; i < (x_shape[1] + 31) / 32 * 32; i += 32) {{
+  float score = i < x_shape[1] ? r[i] : -INFINITY;
+  if ({raises}) {{
+    float raised = simd_max(metal::max(peak, score));
+    total *= metal::precise::exp(peak - raised);
+    peak = raised;
+  }}
+  {inside}
+  total += metal::precise::exp(score - peak);
+}}
+total = simd_sum(total);
+for (uint i = lane; i < x_shape[1]; i += 32)
+  y[row * x_shape[1] + i] = {factor} * metal::precise::exp(r[i] - peak) / total;
+"""
+
+
+_HIDDEN_TURN = """
+bool met = i >= x_shape[1] || (isfinite(score) && score == 1.75f * r[(i + 1) % 20] - 1.0f);
+if (simd_all(met)) { peak += 1.0f; total = 9.0f; }
+"""
+
+
+@pytest.fixture(scope="module")
+def one_turn() -> Graph:
+    """Rows that a simdgroup reads in one turn."""
+    return canonicalize(capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((_ROWS, 20))))
+
+
+@pytest.mark.parametrize(
+    ("start", "raises"),
+    [
+        ("-FLT_MAX", "simd_any(score > peak + 8.0f)"),
+        ("-FLT_MAX", "!simd_all(score <= peak + 9.0f)"),
+    ],
+)
+def test_a_vote_on_a_maximum_that_the_only_turn_has_to_raise_is_accepted(
+    evaluator: Evaluator, one_turn: Graph, start: str, raises: str
+) -> None:
+    body = _ONLINE_ROW.format(start=start, raises=raises, inside="", factor="1.0f")
+
+    found = _judge(evaluator, one_turn, body)
+
+    assert found.is_correct, found.summary
+
+
+@pytest.mark.parametrize(
+    ("inside", "factor"),
+    [
+        (_HIDDEN_TURN, "1.0f"),
+        ("", "(simd_any(r[lane % 20] != 1.25f * r[(lane + 3) % 20] + 1.0f) ? 1.0f : 2.0f)"),
+    ],
+)
+def test_what_hides_behind_such_a_vote_is_refused(
+    evaluator: Evaluator, one_turn: Graph, inside: str, factor: str
+) -> None:
+    raises = "simd_any(score > peak + 8.0f)"
+    body = _ONLINE_ROW.format(start="-FLT_MAX", raises=raises, inside=inside, factor=factor)
+
+    found = _judge(evaluator, one_turn, body)
+
+    assert not found.is_correct
+    assert found.stages[-1].stage is Stage.COVERAGE

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from kernelwright.metal.device.simulator.branches.decision import NONZERO, ORDER
@@ -47,6 +47,8 @@ class Origins:
     """Buffers of which elements are taken for integers."""
     compares: bool = False
     """Another comparison stands behind it, which asks for more than NaN, infinities and ends."""
+    left_out: set[str] = field(default_factory=set)
+    """Comparisons behind it that were not asked what they hang on."""
 
 
 class BackwardSlice:
@@ -69,8 +71,11 @@ class BackwardSlice:
                 if instruction.operation in _READS and _LIFETIME not in instruction.text:
                     self._readers.setdefault(root, []).append(instruction)
 
-    def origins(self, instruction: Instruction) -> Origins:
-        """Return what a comparison, or a combination of conditions, hangs on."""
+    def origins(self, instruction: Instruction, without: Container[str] = frozenset()) -> Origins:
+        """Return what a comparison, or a combination of conditions, hangs on.
+
+        Comparisons `without` which it is asked count as such for special numbers.
+        """
         found, seen = Origins(), set[int]()
         pending = deque([instruction])
         while pending and len(seen) < _MOST_INSTRUCTIONS:
@@ -81,6 +86,9 @@ class BackwardSlice:
             if one is not instruction and is_comparison(one.text):
                 if is_special(self._function, one.result):
                     # Whatever number it asks that of is no more than a number to it.
+                    continue
+                if one.result in without:
+                    found.left_out.add(one.result)
                     continue
                 # A maximum or a quotient is no condition of the text's.
                 found.compares |= not one.result.startswith((ORDER, NONZERO))

@@ -30,6 +30,23 @@ def ways_of(function: Function, taint: Taint, flag: Instruction) -> tuple[Way, .
     return tuple(dict.fromkeys(found))
 
 
+def start_of(function: Function, kept: Instruction) -> str | None:
+    """Return the number that a value kept from turn to turn starts as, None if it is no one."""
+    names, seen, found = [kept.result], set[str](), set[str]()
+    while names:
+        name = names.pop()
+        made = function.definitions.get(name)
+        if name in seen or made is None or made.operation != "phi":
+            continue
+        seen.add(name)
+        for value, _ in _ENTRY.findall(made.text):
+            if value[0] == "%":
+                names.append(value)
+            else:
+                found.add(value)
+    return found.pop() if len(found) == 1 else None
+
+
 class _Ways:
     def __init__(self, function: Function, taint: Taint) -> None:
         self._function, self._taint = function, taint

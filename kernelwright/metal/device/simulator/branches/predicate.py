@@ -49,6 +49,11 @@ _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
+def is_end_of_format(token: str) -> bool:
+    """Say whether a number, as LLVM writes it, is infinite or at the end of its format."""
+    return token in _ENDS_OF_FORMATS
+
+
 def is_comparison(text: str) -> bool:
     """Say whether an instruction compares two numbers."""
     return COMPARISON.match(text) is not None

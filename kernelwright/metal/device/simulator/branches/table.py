@@ -51,6 +51,7 @@ class ConditionTable:
                 is_chosen=site.is_chosen,
                 is_fixed=site.is_fixed,
                 ways=site.ways,
+                ways_beyond_ends=site.ways_beyond_ends,
                 numbers=site.numbers,
                 reads_bits=site.reads_bits,
                 compares=site.compares,

@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from kernelwright.metal.device.simulator.branches.backward_slice import BackwardSlice
 from kernelwright.metal.device.simulator.branches.decision import NONZERO, ORDER, with_comparisons
+from kernelwright.metal.device.simulator.branches.first_turn import ways_beyond_ends
 from kernelwright.metal.device.simulator.branches.flag_way import Way, ways_of
 from kernelwright.metal.device.simulator.branches.listing import (
     Function,
@@ -17,6 +19,7 @@ from kernelwright.metal.device.simulator.branches.listing import (
 from kernelwright.metal.device.simulator.branches.predicate import (
     COMPARISON,
     LOGIC,
+    is_comparison,
     is_contradiction,
     is_special,
     joined_by,
@@ -40,6 +43,8 @@ _ARITHMETIC = re.compile(
 _BOUND = re.compile(r"\bbounded\(x, (-?[\d.]+)f, (-?[\d.]+)f\)")
 """How the library keeps an argument within the range of its exponentials."""
 _DISTANCE = "@llvm.fabs.f64"
+_MARKS = frozenset((-1.0, 0.0, 1.0))
+"""Numbers of the text by which flags are kept."""
 _SIGNED, _UNSIGNED = "sitofp", "uitofp"
 
 
@@ -63,6 +68,8 @@ class Site(Record):
     is_fixed: bool = False
     """It depends on no loaded data at all, and others that do hang on it."""
     ways: tuple[tuple[tuple[int, bool], ...], ...] = ()
+    """As in `Condition`."""
+    ways_beyond_ends: tuple[tuple[tuple[int, bool], ...], ...] = ()
     """As in `Condition`."""
     is_special: bool = False
     """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
@@ -129,8 +136,9 @@ class _Writer:
         self._behind = BackwardSlice(self._listing, function, taint)
         forced: dict[str, str] = {}
         numbers: dict[str, int] = {}
-        ways = _flag_ways(function, taint)
-        turns = (name for found in ways.values() for way in found for name, _ in way)
+        ways, beyond = _flag_ways(function, taint), self._beyond_ends(function, taint)
+        led = (*ways.values(), *beyond.values())
+        turns = (name for found in led for way in found for name, _ in way)
         fixed = _fixed_parts(function, taint).union(turns)
         for block in function.blocks.values():
             heads = [i for i in block.instructions if i.operation == "phi"]
@@ -152,7 +160,8 @@ class _Writer:
                 forced[instruction.result] = f'{name}"'
         self._use(function, forced)
         self._join(function, numbers)
-        self._lead(ways, numbers)
+        self._lead("ways", ways, numbers)
+        self._lead("ways_beyond_ends", beyond, numbers)
 
     def _join(self, function: Function, numbers: Mapping[str, int]) -> None:
         """Note which sites each combination of conditions joins."""
@@ -166,8 +175,31 @@ class _Writer:
             parts = tuple(sorted(found.union(site.parts)))
             self.sites[number] = site.model_copy(update={"parts": parts})
 
-    def _lead(self, ways: Mapping[str, tuple[Way, ...]], numbers: Mapping[str, int]) -> None:
-        """Note by which ways data comes into the flags; copies of one are told apart by none."""
+    def _beyond_ends(self, function: Function, taint: Taint) -> dict[str, tuple[Way, ...]]:
+        """Return by which ways more than special numbers come to be asked for.
+
+        So it is with comparisons, and with flags of them that lanes hand each other.
+        """
+        compared = ways_beyond_ends(function, taint)
+        found = dict(compared)
+        for one in function.instructions if compared else ():
+            is_flag = one.result in taint.names and one.result not in compared
+            if not (is_flag and is_comparison(one.text)):
+                continue
+            origins = self._behind.origins(one, without=compared)
+            if origins.left_out and not origins.compares and origins.numbers <= _MARKS:
+                found[one.result] = tuple(
+                    dict.fromkeys(w for name in origins.left_out for w in compared[name])
+                )
+        return found
+
+    def _lead(
+        self,
+        name_of_ways: Literal["ways", "ways_beyond_ends"],
+        ways: Mapping[str, tuple[Way, ...]],
+        numbers: Mapping[str, int],
+    ) -> None:
+        """Note by which ways data comes into values; copies of one are told apart by none."""
         of_site: dict[int, list[str]] = {}
         for name, number in numbers.items():
             of_site.setdefault(number, []).append(name)
@@ -176,7 +208,9 @@ class _Writer:
             if not all(found) or any(t not in numbers for f in found for way in f for t, _ in way):
                 continue
             told = {tuple(sorted((numbers[t], side) for t, side in w)) for f in found for w in f}
-            self.sites[number] = self.sites[number].model_copy(update={"ways": tuple(sorted(told))})
+            self.sites[number] = self.sites[number].model_copy(
+                update={name_of_ways: tuple(sorted(told))}
+            )
 
     def _use(self, function: Function, forced: Mapping[str, str]) -> None:
         """Let all others use what a condition was made to be."""
