@@ -38,6 +38,11 @@ class StoreError(KernelwrightError):
 class BlockedError(StoreError):
     """The kernel store cannot be written now and may be later: no room, or somebody's lock."""
 
+    tries: int = 0
+    """How often the same had failed before."""
+    lasted_s: float = 0.0
+    """For how long it has failed."""
+
 
 class ConflictError(BlockedError):
     """Another writer of the kernel store came first; the same write may succeed at once."""

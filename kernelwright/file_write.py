@@ -1,6 +1,9 @@
 """Writes files whole or not at all: a full disk leaves what was there before."""
 
+import errno
 import os
+import shutil
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,3 +45,21 @@ def replace_file(path: Path, content: bytes) -> None:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+def move_file(made: Path, place: Path) -> None:
+    """Move a finished file to its place in one step, from another file system as well.
+
+    A folder that a sandbox mounts is another file system, whatever disk it is on.
+
+    Raises:
+        OSError: it cannot be written; what was there still is.
+    """
+    try:
+        made.replace(place)
+    except OSError as e:
+        if e.errno != errno.EXDEV:
+            raise
+        with tempfile.TemporaryDirectory(dir=place.parent) as beside:
+            Path(shutil.copy2(made, beside)).replace(place)
+        made.unlink()

@@ -1,11 +1,12 @@
 """A file is written whole or not at all."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from kernelwright.errors import InputError
-from kernelwright.file_write import replace_file, write_file
+from kernelwright.file_write import move_file, replace_file, write_file
 
 
 @pytest.fixture
@@ -49,3 +50,24 @@ def test_a_link_still_leads_to_what_was_written(tmp_path: Path) -> None:
 def test_a_device_is_written_to() -> None:
     write_file(Path("/dev/null"), "nothing")
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_file_is_moved_from_another_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.replace
+
+    def within_a_mount(path: Path, target: Path) -> Path:
+        if path.is_relative_to(tmp_path / "mount") != target.is_relative_to(tmp_path / "mount"):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", within_a_mount)
+    place = tmp_path / "mount" / "library"
+    place.parent.mkdir()
+    made = tmp_path / "made"
+    made.write_text("built")
+    move_file(made, place)
+    assert place.read_text() == "built"
+    assert not made.exists()
+    assert list(place.parent.iterdir()) == [place]

@@ -21,13 +21,23 @@ class CampaignBegan(Record):
     """By which people know it: that of its first run; empty in older logs."""
     goes_on_from: datetime | None = None
     """When its run before this one began; None where this is the first."""
+    changed: tuple[str, ...] = ()
+    """Functions whose text computes something else than in that run."""
 
     @property
     def earlier_words(self) -> str:
-        """Say from which run it goes on; nothing where it is the first."""
+        """Say from which run it goes on, and what changed since; nothing where it is the first."""
         if self.goes_on_from is None:
             return ""
-        return f"goes on from its run of {self.goes_on_from.astimezone():%Y-%m-%d %H:%M}"
+        told = f"goes on from its run of {self.goes_on_from.astimezone():%Y-%m-%d %H:%M}"
+        if not self.changed:
+            return told
+        is_one = len(self.changed) == 1
+        return (
+            f"{told}\n{', '.join(self.changed)} changed since: {'it is' if is_one else 'they are'} "
+            f"searched as {'it is' if is_one else 'they are'} now, and the store keeps what was "
+            "found before"
+        )
 
 
 class LeftOperation(Record):

@@ -1,5 +1,6 @@
 """Opens a database: its version is read before anything is written, then it is migrated."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,10 +20,13 @@ from kernelwright.store.location import label_of, path_of, url_of
 from kernelwright.store.new_schema import create_newest
 from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import SCHEMA_VERSION
+from kernelwright.validation import shown
 
 BUSY_TIMEOUT_S = 10.0
 _COPIES: "WeakKeyDictionary[Engine, ScratchFolder]" = WeakKeyDictionary()
 """Folders of copies, which go with the engines that read them."""
+_NUMBERED = re.compile(r"(?!0000)\d{4}")
+"""How every version of a schema is named."""
 _MIGRATIONS_LOCK = 0x6B77_0001
 """The advisory lock under which one process at a time brings a schema up to date."""
 
@@ -262,6 +266,11 @@ def _version(connection: Connection, url: str) -> str | None:
             "choose another with --store."
         )
     version = str(found)
+    if not _NUMBERED.fullmatch(version):
+        raise StoreError(
+            f"the store {label_of(url)} has schema {shown(version)}, which no Kernelwright made; "
+            "restore a backup or choose another with --store."
+        )
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"the store {label_of(url)} has schema {version} and this Kernelwright knows "

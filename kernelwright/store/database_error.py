@@ -1,6 +1,7 @@
 """What a database says where it fails, as one sentence that names the store."""
 
 import re
+import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,11 +30,16 @@ _REASONS = {
     "no such table": "lacks what its schema has, as stores of development versions do; "
     "choose another with --store",
     "malformed": "is damaged; restore a backup or choose another with --store",
+    "over a quota": "cannot be written to its disk, which fails or is over a quota; free some "
+    "space or check the disk to go on",
+    "file-size limit": "is as large as this shell lets a file be; raise the limit (ulimit -f) and "
+    "go on with the same command",
     "disk i/o error": "cannot be read or written; check the disk",
 }
-_PASSING = ("database is locked", "disk is full")
+_PASSING = ("database is locked", "disk is full", "over a quota")
 """Those among them that may be over in a minute."""
 _NO_ROOM = ("SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
+_UNWRITTEN = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_TRUNCATE")
 _POSTGRESQL = {
     "08": "does not answer; start its server, or check the URL",
     "53": "is out of room or connections; free some to go on",
@@ -114,4 +120,8 @@ def _words(error: SQLAlchemyError | sqlite3.Error) -> str:
     # The index of a log needs room even to read; SQLite calls that an error of the disk.
     if getattr(said, "sqlite_errorname", "") in _NO_ROOM:
         return "disk is full"
+    # SQLite keeps "full" for a disk, and calls a quota's or a limit's end an error of the disk.
+    if getattr(said, "sqlite_errorname", "") in _UNWRITTEN:
+        limited = resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
+        return "file-size limit" if limited else "over a quota"
     return str(said).strip()

@@ -40,7 +40,7 @@ from kernelwright.store.record import (
     StoreStatistics,
     Wanted,
 )
-from kernelwright.store.retry import OnBlocked
+from kernelwright.store.retry import OnBlocked, Outage
 from kernelwright.store.schema import SCHEMA_VERSION
 from kernelwright.store.serving import ServedProgram
 from kernelwright.store.standing import Standing
@@ -259,12 +259,13 @@ class StoreReader:
 
     def _reach(self, session: Session) -> None:
         """Connect; where a run waits for its store, wait for a server that is away, too."""
+        outage = Outage()
         while True:
             try:
                 with translated(self.url):
                     session.connection()
             except BlockedError as e:
                 session.rollback()
-                self.on_blocked(e)
+                self.on_blocked(outage.met(e))
             else:
                 return

@@ -15,6 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _MOST_CONFLICTS = 8
 _FIRST_PAUSE_S = 0.002
+_MOST_DOUBLINGS = 30
 
 
 class RetryingWriter:
@@ -40,7 +41,7 @@ def retry_when_blocked(write: Callable[Concatenate[S, P], T]) -> Callable[Concat
 
     @wraps(write)
     def repeated(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        conflicts = 0
+        conflicts, outage = 0, Outage()
         while True:
             try:
                 return write(self, *args, **kwargs)
@@ -51,9 +52,33 @@ def retry_when_blocked(write: Callable[Concatenate[S, P], T]) -> Callable[Concat
                 # Two writers that met once shall not meet again at the next try.
                 time.sleep(random.uniform(0, _FIRST_PAUSE_S * 2**conflicts))
             except BlockedError as e:
-                self.on_blocked(e)
+                self.on_blocked(outage.met(e))
 
     return repeated
+
+
+class Outage:
+    """What one read or write counts while it is tried again; the next one counts anew."""
+
+    def __init__(self) -> None:
+        self._tries = 0
+        self._since = time.monotonic()
+
+    def met(self, error: BlockedError) -> BlockedError:
+        """Count one more failure, and tell the error of it."""
+        if not self._tries:
+            self._since = time.monotonic()
+        error.tries, error.lasted_s = self._tries, time.monotonic() - self._since
+        self._tries += 1
+        return error
+
+
+def growing_pause_s(tries: int, first_s: float, longest_s: float) -> float:
+    """Return how long to wait after a failure, by how many there were before: twice as long each.
+
+    A number that failed for weeks is no longer a float's power of two.
+    """
+    return min(first_s * 2.0 ** min(tries, _MOST_DOUBLINGS), longest_s)
 
 
 def give_up(error: BlockedError) -> None:

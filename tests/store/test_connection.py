@@ -1,5 +1,6 @@
 """A store that cannot be used costs one sentence, and is left as it was."""
 
+import resource
 import shutil
 import sqlite3
 from contextlib import ExitStack
@@ -76,6 +77,15 @@ def test_a_newer_store_is_refused_untouched(tmp_path: Path) -> None:
     path = _made(tmp_path)
     _execute(path, "UPDATE alembic_version SET version_num = '9999'")
     _assert_refused(path, "has schema 9999 and this Kernelwright knows")
+
+
+@pytest.mark.parametrize("version", ["ae1027a6acf", "0000", ""])
+def test_a_store_that_another_program_relabelled_is_refused_untouched(
+    tmp_path: Path, version: str
+) -> None:
+    path = _made(tmp_path)
+    _execute(path, f"UPDATE alembic_version SET version_num = '{version}'")
+    _assert_refused(path, f"has schema '{version}', which no Kernelwright made; restore a backup")
 
 
 def test_a_foreign_database_is_refused_untouched(tmp_path: Path) -> None:
@@ -257,3 +267,31 @@ def test_a_read_waits_for_a_server_that_is_away_where_writes_do(postgresql_url: 
         with store.waiting_when_blocked(come_back):
             assert list(store.campaigns()) == []
     assert len(waited) == 1
+
+
+def test_a_file_size_limit_is_one_sentence_and_loses_only_the_last_step(tmp_path: Path) -> None:
+    path = _made(tmp_path)
+    usual, begun = resource.getrlimit(resource.RLIMIT_FSIZE), list[str]()
+
+    def fill(store: KernelStore) -> None:
+        while True:
+            begun.append(
+                store.begin_campaign(name="x" * 50_000, spec="{}", environment=ENVIRONMENT).id
+            )
+
+    with KernelStore(str(path)) as store:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, usual[1]))
+        try:
+            with pytest.raises(StoreError, match=r"this shell lets a file be; raise .*ulimit -f"):
+                fill(store)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with KernelStore(str(path)) as store:
+        assert store.statistics().rows["campaign"] == len(begun)
+
+
+def test_a_quota_is_waited_for_as_a_full_disk_is(tmp_path: Path) -> None:
+    full = sqlite3.OperationalError("disk I/O error")
+    full.sqlite_errorname = "SQLITE_IOERR_WRITE"
+    with pytest.raises(BlockedError, match="is over a quota; free some"), translated(str(tmp_path)):
+        raise full

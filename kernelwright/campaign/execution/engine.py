@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from kernelwright.campaign.event import CampaignBegan, CampaignEnded, Event
 from kernelwright.campaign.execution.crash_quarantine import CrashQuarantine
@@ -13,6 +13,7 @@ from kernelwright.campaign.execution.run_control import RunControl
 from kernelwright.campaign.execution.run_settings import CampaignTeam, RunSettings
 from kernelwright.campaign.execution.scheduler import Scheduler
 from kernelwright.campaign.execution.trial_log import TrialLog, logged
+from kernelwright.campaign.history.changed_functions import changed_functions
 from kernelwright.campaign.history.heartbeat import Heartbeat
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.prior_runs import Earlier, earlier_runs, lasted_s
@@ -91,7 +92,7 @@ class Engine:
         self._spec = self._spec.of([function.graph.fingerprint for function in captured.functions])
         with (
             self._opened() as executor,
-            self._store.waiting_when_blocked(self._control.waiting_for_room()),
+            self._store.waiting_when_blocked(self._control.wait_for_room),
         ):
             # The clock runs before the first write, for which a full disk may have no room.
             self._control.begin(self._spec.seconds, 0.0)
@@ -153,21 +154,20 @@ class Engine:
         self._control.begin(
             self._spec.seconds, self._earlier.seconds if self._settings.resumes else 0.0
         )
+        *before, _ = self._store.runs(shown_id(campaign))
+        graphs = [(f.subject.name, f.graph.fingerprint) for f in captured.functions]
         began = CampaignBegan(
             campaign_id=campaign.id,
             device=executor.info,
             store=self._store.label,
             functions=names,
             shown_id=shown_id(campaign),
-            goes_on_from=self._goes_on_from(campaign),
+            goes_on_from=before[-1].started_at if before else None,
+            changed=changed_functions(self._store, before, graphs),
         )
         self._say(began, log=True)
         for refusal in captured.refused:
             self._say(refusal, log=True)
-
-    def _goes_on_from(self, campaign: Campaign) -> datetime | None:
-        began = [run.started_at for run in self._store.runs(shown_id(campaign))]
-        return began[-2] if len(began) > 1 else None
 
     def _continues(self, run: Campaign) -> bool:
         """Say whether a run is one of this search; one that its caps ended needs other caps."""

@@ -13,6 +13,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
+from kernelwright.store.retry import growing_pause_s
 
 Rest = Callable[[float, str], bool]
 """Waits some seconds and says why; True when whoever waits shall give up."""
@@ -37,7 +38,7 @@ class RetryPolicy(Record):
 
     def pause_s(self, number: int) -> float:
         """Return how long the pause with this number is, from 0."""
-        return float(min(self.first_pause_s * 2**number, self.longest_pause_s))
+        return growing_pause_s(number, self.first_pause_s, self.longest_pause_s)
 
 
 _USUAL_POLICY = RetryPolicy()

@@ -7,6 +7,7 @@ from kernelwright.agents.cap_text import cap_reached, in_time
 from kernelwright.campaign.event import CampaignHeldUp, Event
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.errors import BlockedError
+from kernelwright.store.retry import growing_pause_s
 
 GRACE_S = 5.0
 """How long a run that was told to stop waits for what still runs."""
@@ -110,14 +111,12 @@ class RunControl:
         self._listen(CampaignHeldUp(reason=reason, seconds=seconds))
         return self.wait(seconds) or self.reason is not None
 
-    def waiting_for_room(self) -> Callable[[BlockedError], None]:
-        """Return what makes writes wait for room in the store, with pauses that grow."""
-        pauses = [_FIRST_PAUSE_S]
+    def wait_for_room(self, error: BlockedError) -> None:
+        """Wait for a store that takes no write; each outage begins with a short pause.
 
-        def wait_for_room(error: BlockedError) -> None:
-            pause_s = pauses[-1]
-            if self.is_stopping or self.rest(pause_s, str(error)):
-                raise error
-            pauses.append(min(2 * pause_s, _LONGEST_PAUSE_S))
-
-        return wait_for_room
+        Raises:
+            BlockedError: the run is to end.
+        """
+        pause_s = growing_pause_s(error.tries, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        if self.is_stopping or self.rest(pause_s, str(error)):
+            raise error

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -41,6 +40,7 @@ from kernelwright.errors import (
 )
 from kernelwright.store import KernelStore
 from kernelwright.store.fleet import FleetWorker
+from kernelwright.store.retry import growing_pause_s
 from kernelwright.validation import sentence_of
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ _RETRY_POLICY = RetryPolicy(failures=3)
 _PAUSE_S = 1.0
 _SETTLED_S = 10.0
 """A connection that held so long was a good one."""
+_LONGEST_PAUSE_S = 5.0
 _LONGEST_AWAY_S = 600.0
 _LONGEST_WAIT_S = 50.0
 """How long a verdict waits for the server: less than what a worker without sign of life has."""
@@ -119,7 +120,8 @@ class Worker:
         self._store.fleet.announce(self.listed)
         self._say(f"{self.listed.label} serves {self.listed.queue}, {self.listed.jobs} at once")
         try:
-            asyncio.run(self._serve(handles_signals=handles_signals))
+            with self._store.fleet.waiting_when_blocked(self._wait_for_server):
+                asyncio.run(self._serve(handles_signals=handles_signals))
         finally:
             with suppress(StoreError):
                 self._store.fleet.leave(self.listed.id)
@@ -205,9 +207,9 @@ class Worker:
         job_id = str(job.get("id"))
         started = time.monotonic()
         try:
-            self._write(partial(self._store.fleet.began, job_id, self.listed.label))
+            self._store.fleet.began(job_id, self.listed.label)
             verdict = self._verdict(job)
-            self._write(partial(self._store.fleet.finish, job_id, verdict.model_dump_json()))
+            self._store.fleet.finish(job_id, verdict.model_dump_json())
         except StoreError as e:
             self._say(f"{job_id[:8]} is given back: {e}")
             return
@@ -216,18 +218,11 @@ class Worker:
         if verdict.failure and self._failed:
             self.stop()
 
-    def _write(self, write: Callable[[], None]) -> None:
-        """Write to the store, whose server may be away for a while."""
-        until = time.monotonic() + _LONGEST_WAIT_S
-        while True:
-            try:
-                write()
-            except BlockedError:
-                if self._is_stopping or time.monotonic() > until:
-                    raise
-                time.sleep(_PAUSE_S)
-            else:
-                return
+    def _wait_for_server(self, error: BlockedError) -> None:
+        """Wait for the store's server, which may be away for a while."""
+        if self._is_stopping or error.lasted_s > _LONGEST_WAIT_S:
+            raise error
+        time.sleep(growing_pause_s(error.tries, _PAUSE_S, _LONGEST_PAUSE_S))
 
     def _verdict(self, sent: Mapping[str, object]) -> FleetVerdict:
         blank = FleetVerdict(environment=self.listed.environment, worker=self.listed.label)

@@ -5,12 +5,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
-from kernelwright.campaign.event import CampaignBegan
+from kernelwright.campaign.event import CampaignBegan, Event
+from kernelwright.campaign.execution.run_settings import RunSettings
 from kernelwright.campaign.history.prior_runs import earlier_runs
 from kernelwright.campaign.history.resuming import (
     StopWatch,
@@ -192,6 +194,24 @@ def test_a_campaign_keeps_its_id_however_often_it_is_taken_up(tmp_path: Path) ->
         (state,) = (state_of(store, run) for run in current(searches(store)))
         assert (state.kind, state.state) == ("campaign", "finished")
         assert state.tried == len({e.candidate_id for e in entries})
+
+
+def test_a_campaign_that_goes_on_names_the_functions_that_changed_since(tmp_path: Path) -> None:
+    url, spec, said = str(tmp_path / "killed.db"), spec_in(tmp_path), list[Event]()
+    with KernelStore(url) as store:
+        stopped = night(store, ScriptedJudge(), spec, resumes=False)
+        stopped.stop()
+        stopped.run(capture_subjects(three_subjects()))
+    first, *others = three_subjects()
+    edited = replace(first, function=lambda x, weight: mortal_night.gelu(x) * weight)
+    with KernelStore(url) as store:
+        settings = RunSettings(resumes=True, listen=said.append)
+        Engine(store, spec, team(), ScriptedJudge, settings).run(
+            capture_subjects((edited, *others))
+        )
+    (began,) = [event for event in said if isinstance(event, CampaignBegan)]
+    assert began.changed == (first.name,)
+    assert f"{first.name} changed since: it is searched as it is now" in began.earlier_words
 
 
 def test_plain_searches_have_a_state_too(store: KernelStore) -> None:

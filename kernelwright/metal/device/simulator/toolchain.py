@@ -22,6 +22,7 @@ from platformdirs import user_cache_path
 
 from kernelwright.errors import DeviceError
 from kernelwright.extra import missing_extra
+from kernelwright.file_write import move_file
 from kernelwright.metal.device.simulator.deferred_checks import without_deferred_checks
 from kernelwright.metal.kernel import MathMode
 
@@ -409,15 +410,17 @@ def precompiled_header(text: str, variant: Variant, math_mode: MathMode = "safe"
     Raises:
         DeviceError: the standard library does not compile, or the cache cannot be written.
     """
-    output = precompiled_path(text, variant, math_mode)
-    if output.is_file():
-        return output
+    shared = precompiled_path(text, variant, math_mode)
+    own = cache_path() / "libraries" / shared.name
+    for found in (shared, own):
+        if found.is_file():
+            return found
     options = (*flags(variant, math_mode), *DIAGNOSTIC_FLAGS)
     with workspace() as folder:
+        (folder / "prelude.h").write_text(text)
+        output = _place_of(folder / "prelude.h", shared, own)
         # clang looks for the header's text again whenever it loads the precompiled form.
         source, built = output.with_suffix(".h"), folder / "prelude.pch"
-        (folder / "prelude.h").write_text(text)
-        publish(folder / "prelude.h", source)
         status, said = run(
             [
                 *("clang", "-x", "c++-header", *options, "-fpch-instantiate-templates"),
@@ -430,6 +433,16 @@ def precompiled_header(text: str, variant: Variant, math_mode: MathMode = "safe"
         built.write_bytes(without_deferred_checks(built.read_bytes(), compiler_version()))
         publish(built, output)
     return output
+
+
+def _place_of(header: Path, shared: Path, own: Path) -> Path:
+    """Put a header's text beside its precompiled form; a worker only reads the shared folder."""
+    try:
+        publish(header, shared.with_suffix(".h"))
+    except DeviceError:
+        publish(header, own.with_suffix(".h"))
+        return own
+    return shared
 
 
 def precompiled_path(text: str, variant: Variant, math_mode: MathMode = "safe") -> Path:
@@ -464,7 +477,7 @@ def publish(built: Path, output: Path) -> None:
     """
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        built.replace(output)
+        move_file(built, output)
     except OSError as e:
         raise DeviceError(f"the cache {output.parent} cannot be written: {e.strerror}.") from e
 
