@@ -20,6 +20,10 @@ from kernelwright.metal.device.simulator.instance import (
 from kernelwright.metal.device.simulator.joined import with_joined_parts
 from kernelwright.metal.device.simulator.metered import metered
 from kernelwright.metal.device.simulator.path import may_part, with_inline_paths, with_paths
+from kernelwright.metal.device.simulator.sound_arithmetic import (
+    may_lack_value,
+    with_sound_arithmetic,
+)
 from kernelwright.metal.device.simulator.toolchain import (
     COUNTING_FLAGS,
     INSTRUMENTING_FLAGS,
@@ -30,6 +34,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     PLACED_FLAGS,
     SCALAR_FLAGS,
     SETTLED_FLAGS,
+    WHOLE_FLAGS,
     WIDENED_FLAGS,
     Variant,
     run,
@@ -50,6 +55,8 @@ SECOND_TIMEOUT_S = 20.0
 """Of processor time, for a text that has been compiled once."""
 WATCHED_FLAGS = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections")
 """Of the second half of a watching build."""
+SEEN_FLAGS = (*WATCHED_FLAGS, "-fno-unroll-loops", *WHOLE_FLAGS, "-ffp-contract=on")
+"""Of the part of its first half that starts from a listing."""
 _MOST_TURNS = 4
 _ARRAY = " = alloca ["
 _NOT_READ = "; not widened: all kernels: clang did not compile the widened text in time\n"
@@ -88,7 +95,7 @@ def _questioned(
 ) -> tuple[int, str]:
     """Write the listing of a sanitizing or vetting build, as `_raw` does and instrumented."""
     text = source.read_text()
-    if not (_asks(text) or may_wait(text)):
+    if not (_asks(text) or may_wait(text) or may_lack_value(text)):
         return run(_listed((*command, *_unasked(text)), source, listing))
     return _passed(_raw(command, source, listing, told), listing, INSTRUMENTING_FLAGS)
 
@@ -109,11 +116,13 @@ def _raw(
 def _front(
     command: Sequence[str], source: Path, listing: Path, rewritten: Callable[[str], str]
 ) -> tuple[int, str]:
-    """Write a listing that is not optimised, rewritten."""
+    """Write a listing that is not optimised, rewritten, whose arithmetic all has a value."""
     front = (*command, "-Xclang", "-disable-llvm-passes")
     status, said = run(_listed(front, source, listing))
     if status == 0:
-        listing.write_text(rewritten(listing.read_text()))
+        raw = listing.read_text()
+        sound = with_sound_arithmetic(raw) if may_lack_value(source.read_text()) else raw
+        listing.write_text(rewritten(sound))
     return status, said
 
 
@@ -134,9 +143,15 @@ def _parting(
     flags: Sequence[str],
 ) -> tuple[int, str]:
     """Write a listing that tells how threads have come to operations, where they may part."""
-    if not may_part(source.read_text()):
+    if not _is_told(source):
         return run(_listed(command, source, listing))
     return _passed(_front(command, source, listing, told), listing, flags)
+
+
+def _is_told(source: Path) -> bool:
+    """Say whether a plain or counting build goes by way of the front end's listing."""
+    text = source.read_text()
+    return may_part(text) or may_lack_value(text)
 
 
 def _with_operation_paths(raw: str) -> str:
@@ -198,7 +213,7 @@ def _compile_paths(
     command: Sequence[str], source: Path, built: Path, options: Sequence[str] = ()
 ) -> tuple[int, str]:
     """Compile; where lanes may part, by way of a listing that tells how they have come there."""
-    if not may_part(source.read_text()):
+    if not _is_told(source):
         return _compile([*command, *options], source, built)
     listing = source.with_suffix(".ll")
     status, said = _front(command, source, listing, _with_inline_paths)
@@ -211,7 +226,8 @@ def _compile_paths(
 def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     """Compile; by way of the listing where that shows what clang itself does not tell."""
     text = source.read_text()
-    if not (may_lack_marks(text) or may_copy_misaligned(text) or may_wait(text)):
+    is_told = may_copy_misaligned(text) or may_wait(text) or may_lack_value(text)
+    if not (may_lack_marks(text) or is_told):
         return _compile(command, source, built)
     if may_lack_marks(text):
         return _instrumented(command, source, built, lists=_questioned)
@@ -253,13 +269,22 @@ def _counting(command: Sequence[str], source: Path, listing: Path) -> tuple[int,
     return _parting(command, source, listing, _with_operation_paths, COUNTING_FLAGS)
 
 
+def _whole(
+    command: Sequence[str], source: Path, listing: Path, flags: Sequence[str]
+) -> tuple[int, str]:
+    """Write the listing of a build for which all that a kernel calls becomes part of it."""
+    if not may_lack_value(source.read_text()):
+        return run(_listed(command, source, listing), timeout_s=SECOND_TIMEOUT_S)
+    return _passed(_front(command, source, listing, str), listing, flags)
+
+
 def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     """Compile by way of the listing, cut where threads wait.
 
     What fails here has been compiled before in the plain way, which then goes on to serve.
     """
     listing = source.with_suffix(".ll")
-    if run(_listed(command, source, listing), timeout_s=SECOND_TIMEOUT_S)[0] == 0:
+    if _whole(command, source, listing, SETTLED_FLAGS)[0] == 0:
         if _ARRAY in listing.read_text():
             run(_relisted(listing, SETTLED_FLAGS), timeout_s=SECOND_TIMEOUT_S)
         widened = widen(listing.read_text())
@@ -312,7 +337,7 @@ class Watching:
     def compile(self, command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
         """Compile; what fails here has been compiled before in the plain way."""
         listing = source.with_suffix(".ll")
-        status, said = run(_listed(command, source, listing))
+        status, said = _whole(command, source, listing, SEEN_FLAGS)
         if status != 0:
             return status, said
         watched = watch(listing.read_text(), _descriptions(self.unit))

@@ -14,6 +14,7 @@ from kernelwright.metal.device.simulator.branches.watch import Site
 from kernelwright.metal.device.simulator.build_command import (
     FINISHED_FLAGS,
     SECOND_TIMEOUT_S,
+    SEEN_FLAGS,
     WATCHED_FLAGS,
     Watching,
     command_of,
@@ -21,8 +22,8 @@ from kernelwright.metal.device.simulator.build_command import (
 from kernelwright.metal.device.simulator.conversion import (
     RANGES_FLAG,
     Converter,
-    divides_by_zero,
     lacks_conversion,
+    lacks_value,
     without_missing,
 )
 from kernelwright.metal.device.simulator.examine import examine
@@ -168,7 +169,7 @@ class Image:
         return is_plain and is_worth_it and entry.symbol in self.waiting
 
 
-_PATHS = ("path.py", "control_flow.py")
+_PATHS = ("path.py", "control_flow.py", "sound_arithmetic.py")
 _INSTRUMENTING = ("copy_alignment.py", "instance.py", *_PATHS)
 """Steps of these builds, without which a cached one would be taken after they changed."""
 _METERING = ("metered.py", *_PATHS)
@@ -198,6 +199,7 @@ def compile_unit(
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS, _CHECKED)
     if variant in ("wide", "vet"):
         options += (*WIDENED_FLAGS, *SETTLED_FLAGS, digest_of(_WIDENING, "*.py"))
+        options += (_digest("sound_arithmetic.py"),)
     if variant in ("sanitize", "count"):
         options += (*FINISHED_FLAGS, digest_of(_HERE, "unmarked.py"))
     if variant == "count":
@@ -207,7 +209,8 @@ def compile_unit(
     if variant == "metered":
         options += (*METERED_FLAGS, *OPTIMISING_FLAGS, *map(_digest, _METERING))
     if variant == "branches":
-        options += (*WATCHED_FLAGS, digest_of(_WATCHING, "*.py"))
+        options += (*WATCHED_FLAGS, *SEEN_FLAGS, digest_of(_WATCHING, "*.py"))
+        options += (_digest("sound_arithmetic.py"),)
     if variant == "plain":
         rules = (digest_of(_HERE, "*_rules.py"), digest_of(_HERE, "syntax_tree.py"))
         options += (_UNFOLDED, *SCALAR_FLAGS, _EXAMINED[unit.sees_addresses], *rules)
@@ -220,9 +223,9 @@ def compile_unit(
         output.touch()
     else:
         hides = variant in _COMPILED_TWICE and any(
-            divides_by_zero(w.message) for w in compile_unit(unit, "plain", constants).warnings
+            lacks_value(w.message) for w in compile_unit(unit, "plain", constants).warnings
         )
-        _write(record, _build(unit, text, header, variant, output, hides_zeros=hides))
+        _write(record, _build(unit, text, header, variant, output, hides_operands=hides))
         _prune(output.parent)
     built = _Built.model_validate_json(record.read_text())
     entries = tuple(_entry(symbol, unit.kernels) for symbol in built.entries)
@@ -304,7 +307,7 @@ def _write(record: Path, built: _Built) -> None:
 
 
 def _build(
-    unit: Unit, text: str, header: Path, variant: Variant, output: Path, *, hides_zeros: bool
+    unit: Unit, text: str, header: Path, variant: Variant, output: Path, *, hides_operands: bool
 ) -> _Built:
     """Compile and link into the cache."""
     with workspace() as folder:
@@ -320,8 +323,8 @@ def _build(
         pool.shutdown(wait=False)
         if variant in _COMPILED_TWICE and "bfloat" in text:
             _converter(unit, command, source).convert(source)
-        if hides_zeros:
-            _converter(unit, command, source).hide_zeros(source)
+        if hides_operands:
+            _converter(unit, command, source).hide_operands(source)
         status, said = compiled(command, source, built)
         found = unit.diagnostics(said)
         if (
@@ -333,8 +336,8 @@ def _build(
             left = unit.diagnostics(without_missing(said))
             status, said = compiled(command, source, built)
             found = unit.diagnostics(said) if status == 0 or not _has_errors(left) else left
-        if status == 0 and divides_by_zero(said):
-            _converter(unit, command, source).hide_zeros(source)
+        if status == 0 and lacks_value(said):
+            _converter(unit, command, source).hide_operands(source)
             status, said = compiled(command, source, built)
         if status != 0:
             raise _failure(status, said, found)

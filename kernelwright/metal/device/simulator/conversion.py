@@ -30,7 +30,9 @@ _MISSING = re.compile(
     rf"(?:function return type )?{_INTEGER}|"
     rf"assigning to {_INTEGER} from incompatible type {_BFLOAT}"
 )
-_BY_ZERO = re.compile(r"(?:division|remainder) by zero is undefined")
+_WITHOUT_VALUE = re.compile(
+    r"(?:division|remainder) by zero is undefined|shift count (?:is negative|>= width of type)"
+)
 _WARNING = re.compile(
     r"^(?P<file>[^:\n]+):\d+:\d+:(?P<ranges>(?:\{\d+:\d+-\d+:\d+\})+): warning: (?P<said>.*)$"
 )
@@ -46,9 +48,9 @@ def lacks_conversion(said: str) -> bool:
     return "bfloat" in said and any(_MISSING.search(x) or _NOTE.search(x) for x in lines)
 
 
-def divides_by_zero(said: str) -> bool:
-    """Say whether clang sees that a divisor is zero, of which it makes no value at all."""
-    return _BY_ZERO.search(said) is not None
+def lacks_value(said: str) -> bool:
+    """Say whether clang sees a divisor of zero or too wide a shift, and makes no value of it."""
+    return _WITHOUT_VALUE.search(said) is not None
 
 
 def without_missing(said: str) -> str:
@@ -82,17 +84,17 @@ class Converter:
             changed = True
         return changed
 
-    def hide_zeros(self, source: Path) -> None:
-        """Hide from clang which divisors are zero, so that the division happens."""
+    def hide_operands(self, source: Path) -> None:
+        """Hide zeros that divide, and amounts that shift too far, so that clang uses them."""
         text = source.read_bytes()
         starts = _starts(text)
         places = set[tuple[int, int]]()
         for warning in filter(None, map(_WARNING.match, self.check().splitlines())):
             first, last = _offsets(starts, warning["ranges"])
             is_own = warning["file"] in self.files and first <= last <= len(text)
-            if is_own and _BY_ZERO.match(warning["said"]):
+            if is_own and _WITHOUT_VALUE.match(warning["said"]):
                 places.add((first, last))
-        source.write_bytes(_enclosed(text, places, b"kw_divisor("))
+        source.write_bytes(_enclosed(text, places, b"kw_operand("))
 
     def _places(self, text: bytes, said: str) -> Iterator[tuple[int, int]]:
         starts = _starts(text)

@@ -51,7 +51,7 @@ def examine(unit: Unit, command: Sequence[str], source: Path) -> tuple[Diagnosti
     found = [*language_breaches(nodes), *mixed_spaces(nodes), *lost_spaces(nodes)]
     found += standard_breaches(nodes, unit.language)
     found += called_kernels(nodes, unit.kernels)
-    found += recursive_calls(nodes)
+    found += recursive_calls(nodes, unit.sources)
     found += shared_float_atomics(nodes, unit.language)
     if not unit.sees_addresses:
         found += _looks_at_addresses(nodes, command, source)

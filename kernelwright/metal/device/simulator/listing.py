@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.metal.device.simulator.loop_order import Place, loop_order
+from kernelwright.metal.device.simulator.sound_arithmetic import GUARD
 
 _GUARDS = re.compile(r"^@(__sancov_gen_[.\w]*) = .*?\[(\d+) x i32\]")
 _GUARD = re.compile(
@@ -21,6 +22,7 @@ _SCOPE_FILE = re.compile(r"!DI(?:Subprogram|LexicalBlock|LexicalBlockFile)\(.*? 
 _LANES = re.compile(r"<(\d+) x ")
 _LABEL = re.compile(r'^("[^"]*"|[-\w$.]+):')
 _TARGET = re.compile(r'\blabel %("[^"]*"|[-\w$.]+)')
+_ADDED = f"  {GUARD}"
 _ENTRY = "entry of the function"
 _FLOAT = frozenset(("fadd", "fsub", "fmul", "fneg", "fcmp"))
 _INTEGER = frozenset(
@@ -191,7 +193,7 @@ class _Lines:
 
 def _mix(line: str) -> Mix | None:
     found = _INSTRUCTION.match(line)
-    if found is None:
+    if found is None or line.startswith(_ADDED):
         return None
     operation, rest = found[1], found[2]
     lanes = int(width[1]) if (width := _LANES.search(rest.partition("(")[0])) else 1

@@ -1,12 +1,12 @@
 """Cycles among the functions that a text defines, found in its syntax tree: Metal has no recursion.
 
 Metal Shading Language Specification 4, "Restrictions". Functions of templates are those that the
-text makes use of: a template may call itself with other arguments, and comes to an end. A method
-may end by calling itself: Apple's compiler takes `LoopedElemToLoc::next` of MLX's utils.h.
+text makes use of: a template may call itself with other arguments, and comes to an end. In MLX's
+own headers a method may end by calling itself: Apple's compiler takes `LoopedElemToLoc::next`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from kernelwright.metal.device.simulator.syntax_tree import Node
@@ -32,10 +32,14 @@ Constructors = Mapping[tuple[str, str], Sequence[str]]
 """By class and type, which is all that an expression tells of one."""
 
 
-def recursive_calls(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
+def recursive_calls(nodes: Sequence[Node], files: Container[str]) -> Iterator[tuple[Node, str]]:
     """Yield each call that leads back to the function in which it stands.
 
     A `constexpr` function may call itself where the compiler computes it.
+
+    Args:
+        nodes: The syntax tree.
+        files: Names of the text's own files, as opposed to MLX's headers.
     """
     first = _first_declarations(nodes)
     inside = _innermost_functions(nodes, first)
@@ -50,7 +54,8 @@ def recursive_calls(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
     for caller in circling:
         for callee, place in calls[caller]:
             is_cycle = callee in circling and caller in _reached(callee, calls)
-            if is_cycle and not (callee == caller and _ends_method(place)):
+            is_own = place.place is None or place.place.file in files
+            if is_cycle and (is_own or callee != caller or not _ends_method(place)):
                 yield place, RECURSION
 
 

@@ -78,6 +78,8 @@ DIAGNOSTIC_FLAGS = (
     *("-Wno-parentheses", "-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas"),
     "-Wno-pragma-once-outside-header",
     *("-Werror=vla-cxx-extension", "-Wno-deprecated-volatile", "-Wno-ambiguous-reversed-operator"),
+    # The way behind such a function, and what lies where a variable was, are anything.
+    *("-Werror=return-type", "-Werror=return-stack-address"),
     # A variable of the program whose value is computed before the kernel runs.
     *("-Wno-pass-failed", "-Werror=global-constructors"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=20"),

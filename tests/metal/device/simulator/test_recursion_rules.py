@@ -22,6 +22,11 @@ _CYCLES = {
         "S s{1}; s.f(3); y[i] = s.n;",
         1,
     ),
+    "end of a method": (
+        "struct S { int n; void f(int k) { n += k; if (k > 0) { n++; f(k - 1); } } };",
+        "S s{0}; s.f(3); y[i] = s.n;",
+        1,
+    ),
     "static method": (
         "struct S { static int f(int k) { return k ? 1 + f(k - 1) : 0; } };",
         "y[i] = S::f(3);",
@@ -103,10 +108,6 @@ template <> struct S<0> { int f(int k) { return k; } };""",
 struct B { A a; int f() { return a.f(); } B(int) : a(1) {} };""",
         "B b(1); y[i] = b.f();",
     ),
-    "method that ends by calling itself": (
-        "struct S { int n; void f(int k) { n += k; if (k > 0) { n++; f(k - 1); } } };",
-        "S s{0}; s.f(3); y[i] = s.n;",
-    ),
     "template that nothing uses": (
         "template <int N> int f(int k) { return k ? f<N>(k - 1) : 0; }",
         "y[i] = 1;",
@@ -141,3 +142,15 @@ def test_a_cycle_of_calls_is_refused(header: str, body: str, places: int) -> Non
 @pytest.mark.parametrize(("header", "body"), _HONEST.values(), ids=_HONEST)
 def test_calls_that_come_to_an_end_are_taken(header: str, body: str) -> None:
     _compile(header, body)
+
+
+def test_the_method_of_mlx_that_ends_by_calling_itself_is_taken() -> None:
+    simulator.compile(
+        """#include "mlx/backend/metal/kernels/utils.h"
+kernel void k(device int* y, constant int* shape, constant int64_t* strides,
+    uint i [[thread_position_in_grid]]) {
+  LoopedElemToLoc<3, int, true> place(3);
+  place.next(int(i), shape, strides);
+  y[i] = place.offset;
+}"""
+    )

@@ -89,9 +89,10 @@ struct bfloat {
   }
 };
 
-// What the simulator writes around a divisor that clang sees to be zero (see conversion.py).
+// What the simulator writes around a divisor that clang sees to be zero, or too wide a shift's
+// amount (see conversion.py).
 template <typename T>
-KW_INLINE T kw_divisor(T value) {
+KW_INLINE T kw_operand(T value) {
   volatile T hidden = value;
   return hidden;
 }
