@@ -43,6 +43,7 @@ def baselines(graph: Graph) -> Baselines:
     )
 
 
+@lru_cache(maxsize=64)
 def best_baseline(graph: Graph) -> Traffic:
     """Count MLX at its best for a graph as it is written or in the standard form."""
     return _cheapest(*map(best_traffic, _forms(graph)))

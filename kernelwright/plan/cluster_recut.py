@@ -54,11 +54,15 @@ def _cuts(graph: Graph, cut: Clusters) -> Iterator[tuple[Cluster, Cluster, Clust
     Of those that save as much, the one that divides the work most evenly is tried first.
     """
     clusters = sorted(cut.all(), key=min)
+    holding: dict[int, list[Cluster]] = {}
+    for cluster in clusters:
+        for index in cluster:
+            holding.setdefault(index, []).append(cluster)
     for reader in clusters:
         read = {v for i in reader for v in graph.nodes[i].inputs}
-        for maker in clusters:
-            if maker is reader or not any(v in read for i in maker for v in graph.nodes[i].outputs):
-                continue
+        made_by = {graph.producer_of[v] for v in read if v in graph.producer_of}
+        makers = {id(c): c for i in made_by for c in holding.get(i, ()) if c is not reader}
+        for maker in sorted(makers.values(), key=min):
             now = _written(graph, maker)
             found = []
             for kept in dict.fromkeys(_beginnings(graph, maker)):

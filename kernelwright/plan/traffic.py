@@ -70,13 +70,18 @@ def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traf
     """Count what `mx.compile` leaves: elementwise chains fused as it fuses them, the rest eager."""
     steps = mlx_steps(graph)
     chosen = steps.among(indices)
-    groups = [[i for i in g if i in chosen] for g in _every_group(steps.graph)]
-    return _total(steps.graph, [tuple(group) for group in groups if group])
+    group_of = _group_of(steps.graph)
+    groups: dict[int, list[int]] = {}
+    for step in sorted(chosen & group_of.keys()):
+        groups.setdefault(group_of[step], []).append(step)
+    return _total(steps.graph, [tuple(groups[number]) for number in sorted(groups)])
 
 
 @kept_with_graph
-def _every_group(steps: Graph) -> tuple[tuple[int, ...], ...]:
-    return tuple(step_groups(steps, set(range(len(steps.nodes)))))
+def _group_of(steps: Graph) -> Mapping[int, int]:
+    """Return the number of the group of each step that MLX launches."""
+    groups = step_groups(steps, set(range(len(steps.nodes))))
+    return {step: number for number, group in enumerate(groups) for step in group}
 
 
 def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:

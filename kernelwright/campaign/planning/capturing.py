@@ -186,7 +186,8 @@ def cut_tasks(subject: Subject, graph: Graph, regions: Sequence[Region]) -> tupl
     alike: dict[str, list[str]] = {}
     for reference, label in zip(references, labels, strict=False):
         alike.setdefault(reference.fingerprint, []).append(label)
-    names = [shared_name(alike[reference.fingerprint]) for reference in references]
+    shared = {fingerprint: shared_name(found) for fingerprint, found in alike.items()}
+    names = [shared[reference.fingerprint] for reference in references]
     if len(regions) > 1:
         names = [f"{subject.name}/{name}" for name in names]
     return tuple(

@@ -68,19 +68,19 @@ def launches_apart(graph: Graph, group: tuple[int, ...]) -> tuple[int, int, int]
 
 def step_groups(graph: Graph, allowed: set[int]) -> list[tuple[int, ...]]:
     """Group the steps of MLX as `mx.compile` fuses them."""
-    grouped: set[int] = set()
+    free = set(allowed)
     groups: list[tuple[int, ...]] = []
     for index in sorted(allowed, reverse=True):
-        if index in grouped:
+        if index not in free:
             continue
         node = graph.nodes[index]
         if op_named(node.op).kind is Kind.ELEMENTWISE:
-            members = _fused(graph, index, allowed - grouped)
+            members = _fused(graph, index, free)
         elif launches(graph, index):
             members = {index}
         else:
             continue
-        grouped |= members
+        free -= members
         groups.append(tuple(sorted(members)))
     return groups[::-1]
 
