@@ -1,6 +1,7 @@
 """Judges honest kernels under several secrets, through all stages: none may be refused.
 
-python -m benchmarks.evaluator honest [--of SET] [--secrets N] [--jobs N] [--seconds S] [--json F]
+python -m benchmarks.evaluator honest [--of SET] [--sample N] [--secrets N] [--jobs N]
+    [--seconds S] [--json F]
 
 The sets: `written` by hand in unusual styles, `lowered` in many schedules at small shapes and what
 stands behind the corpus, what the templates make of the shipped `examples` and of the `catalog`.
@@ -24,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import TypeVar
@@ -102,8 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     share, shares = shard_of(chosen.shard)
     ends = time.monotonic() + chosen.seconds if chosen.seconds is not None else None
     names = [f"{chosen.seed}-{n}" for n in range(chosen.secrets)]
-    units = _units(names, chosen)[share - 1 :: shares]
-    before = _accepted_before(chosen.json, chosen.of, names)
+    kernels = _chosen(chosen)
+    units = _units(names, kernels, chosen)[share - 1 :: shares]
+    before = _accepted_before(chosen.json, chosen.of, names, kernels)
     known = {(j.program, j.task, j.secret) for j in before}
     units = [left for unit in units if (left := _without(unit, known)).left]
     count = sum(unit.count for unit in units)
@@ -117,7 +120,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _conclude(found: Sequence[Judgement], secrets: int, left: int) -> None:
     refused = sum(not j.accepted for j in found)
     accepted = Counter((j.program, j.task) for j in found if j.accepted)
-    print(f"{len(found)} judged, {len(found) - refused} accepted, {refused} refused")
+    kernels = len({(j.program, j.task) for j in found})
+    print(
+        f"{len(found)} judged, of {kernels} kernels x {secrets} secrets: "
+        f"{len(found) - refused} accepted, {refused} refused"
+    )
     print(f"{sum(n >= secrets for n in accepted.values())} kernels under all {secrets} secrets")
     if found:
         print(f"{sum(j.seconds for j in found) / len(found):.2f} s a verdict")
@@ -139,12 +146,15 @@ def read(path: Path | None) -> list[Judgement]:
     ]
 
 
-def _accepted_before(path: Path | None, of: str, secrets: Sequence[str]) -> list[Judgement]:
+def _accepted_before(
+    path: Path | None, of: str, secrets: Sequence[str], places: Sequence[int]
+) -> list[Judgement]:
     """Return what a results file holds, so that it need not be asked again.
 
     What was refused is: its kernel, or the judge, may have been mended.
     """
-    own = set(map(_name, SETS[of]()))
+    kernels = SETS[of]()
+    own = {_name(kernels[place]) for place in places}
     found = (j for j in read(path) if j.accepted and j.secret in secrets)
     return [judgement for judgement in found if (judgement.program, judgement.task) in own]
 
@@ -170,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
         "--through", type=Stage, default=Stage.CONFIRMATION, help="the last stage that judges"
     )
     parser.add_argument("--every", type=int, default=1, help="of the tasks, every so many")
+    parser.add_argument("--sample", type=int, help="so many kernels, drawn by the seed")
     parser.add_argument("--secrets", type=int, default=1, help="how many to judge everything under")
     parser.add_argument("--seed", default="honest", help="what the secrets begin with")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -180,11 +191,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _units(names: Sequence[str], chosen: argparse.Namespace) -> list[Unit]:
+def _chosen(chosen: argparse.Namespace) -> list[int]:
+    """Return the places of the kernels to judge, those of one task together.
+
+    A task's cases are drawn once for all of them.
+    """
     kernels = SETS[chosen.of]()
     places = [i for i, kernel in enumerate(kernels) if chosen.only in kernel.name]
-    # Kernels of one task stand together: its cases are drawn once for all of them.
-    places.sort(key=lambda i: (kernels[i].task.fingerprint, i))
+    if chosen.sample is not None:
+        places = Random(chosen.seed).sample(places, min(chosen.sample, len(places)))
+    return sorted(places, key=lambda i: (kernels[i].task.fingerprint, i))
+
+
+def _units(names: Sequence[str], places: Sequence[int], chosen: argparse.Namespace) -> list[Unit]:
+    kernels = SETS[chosen.of]()
     batches = [
         tuple(batch)
         for _, group in groupby(places, lambda i: kernels[i].task.fingerprint)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelwright.evaluator.inputs.draw import Random
+from kernelwright.evaluator.oracle.parallel import in_parts
 from kernelwright.evaluator.oracle.row_blocks import RowBlocks, row_blocks, with_rows
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.metal.device.executable import Array
@@ -48,11 +49,15 @@ class Repetition:
 
     def _filled(self, array: Array, type_: TensorType, axis: int, order: Sequence[int]) -> Array:
         filled, before = np.empty(type_.shape, array.dtype), (slice(None),) * axis
-        for start, block in zip(self.blocks.starts, order, strict=True):
+
+        def fill(part: tuple[int, int]) -> None:
+            start, block = part
             stop = min(start + self.blocks.block, self.blocks.rows)
             # Of the last block its last rows, which stay ordinary.
             end = (block + 1) * self.blocks.block
             filled[(*before, slice(start, stop))] = array[(*before, slice(end - stop + start, end))]
+
+        in_parts(fill, list(zip(self.blocks.starts, order, strict=True)))
         return filled
 
 

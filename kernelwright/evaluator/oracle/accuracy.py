@@ -123,6 +123,24 @@ def same_bytes(a: Array, b: Array) -> bool:
     return all(in_parts(lambda place: np.array_equal(one[place], other[place]), places))
 
 
+def same_but_for_nan(a: Array, b: Array) -> bool:
+    """Say whether two arrays of one shape and type hold the same bits, or NaN at the same places.
+
+    Which of two NaN comes through an operation is not defined.
+    """
+    one, other = (np.ascontiguousarray(array).reshape(-1) for array in (a, b))
+
+    def agrees(place: slice) -> bool:
+        x, y = one[place], other[place]
+        if np.array_equal(x.view(np.uint8), y.view(np.uint8)):
+            return True
+        left = ~((x != x) & (y != y))
+        return x[left].tobytes() == y[left].tobytes()
+
+    places = [slice(i, i + _PART_ELEMENTS) for i in range(0, one.size, _PART_ELEMENTS)]
+    return all(in_parts(agrees, places))
+
+
 def row_length(shape: tuple[int, ...]) -> int:
     """Return how many neighbouring elements form a row: trailing axes up to `SHORTEST_ROW`."""
     length = 1

@@ -87,3 +87,13 @@ def test_a_stopped_run_of_the_honest_kernels_goes_on_where_it_was(tmp_path: Path
     assert all(judgement.accepted for judgement in honest.read(written))
     honest.main([*arguments, "--jobs", "1", "--json", str(written)])
     assert written.read_text() == lines
+
+
+def test_a_sample_is_the_same_kernels_for_one_seed_and_judged_under_all_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "honest.jsonl"
+    arguments = ["--sample", "3", "--secrets", "2", "--seed", "drawn", "--jobs", "1"]
+    with pytest.raises(SystemExit):
+        honest.main([*arguments, "--seconds", "0", "--json", str(written)])
+    assert "6 to judge" in capsys.readouterr().out

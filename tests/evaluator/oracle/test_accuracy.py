@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.oracle.accuracy import accepts, measure, row_length
+from kernelwright.evaluator.oracle.accuracy import (
+    accepts,
+    measure,
+    row_length,
+    same_but_for_nan,
+)
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, expected_output
 from kernelwright.evaluator.oracle.tracked import Tracked
 from kernelwright.evaluator.task import Tolerance
@@ -170,3 +175,22 @@ def test_a_signalling_nan_is_refused_without_a_warning() -> None:
     found.view(np.uint32)[1, 3] = 0x7F800001
     judgement = measure(found, wanted(ROWS))
     assert not judgement.is_acceptable
+
+
+@pytest.mark.parametrize("size", [5, 200_000])
+@pytest.mark.parametrize(("place", "is_same"), [(None, True), (0, False), (-1, False)])
+def test_nan_of_any_payload_are_alike_and_nothing_else_is(
+    size: int, place: int | None, is_same: bool
+) -> None:
+    one = np.arange(size, dtype=np.float32)
+    one[2] = np.nan
+    other = one.copy()
+    other.view(np.uint32)[2] |= 1
+    if place is not None:
+        other[place] = np.nextafter(other[place], np.float32(np.inf))
+
+    assert same_but_for_nan(one, other) is is_same
+
+
+def test_zeros_of_two_signs_are_not_alike() -> None:
+    assert not same_but_for_nan(np.zeros(3, np.float16), -np.zeros(3, np.float16))
