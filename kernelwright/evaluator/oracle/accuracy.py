@@ -135,7 +135,7 @@ def same_but_for_nan(a: Array, b: Array) -> bool:
         if np.array_equal(x.view(np.uint8), y.view(np.uint8)):
             return True
         left = ~((x != x) & (y != y))
-        return x[left].tobytes() == y[left].tobytes()
+        return bool(x[left].tobytes() == y[left].tobytes())
 
     places = [slice(i, i + _PART_ELEMENTS) for i in range(0, one.size, _PART_ELEMENTS)]
     return all(in_parts(agrees, places))
