@@ -44,6 +44,15 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"^(?:unknown type name|use of undeclared identifier) 'kw_word_(\w+)'$",
             r"'\1' is not supported in Metal",
         ),
+        (
+            (
+                r"^(?:no template named|unknown type name|use of undeclared identifier) "
+                r"'((?:visible|intersection)_function_\w+|primitive_acceleration_structure"
+                r"|instance_acceleration_structure|intersector|intersection_query|command_buffer"
+                r"|render_command|compute_command|imageblock)'.*$"
+            ),
+            r"'\1' is not supported by the simulator, which runs kernels over buffers alone",
+        ),
         (r"\bkw_word_", ""),
         (r"__attribute__\(\((?:address_space\(\w+\)|opencl_\w+)\)\) ?", ""),
         (r"\b__global_device\b", "device"),

@@ -60,6 +60,11 @@ def refused_pragma(pragma: str) -> str:
     return f"the pragma {name} is not supported in Metal; remove it"
 
 
+def is_kept_pragma(pragma: str) -> bool:
+    """Say whether what follows `#pragma` is one that Metal documents."""
+    return _KEPT.match(pragma) is not None
+
+
 def pragma_of(literal: str) -> str | None:
     """Return what `_Pragma` makes of a string; None for what is no plain one."""
     found = re.fullmatch(r'"((?:[^"\\]|\\["\\])*)"', literal)

@@ -25,6 +25,9 @@ def diagnosed(said: str) -> tuple[Diagnostic, ...]:
         ("no viable conversion from 'vec<bool, 4>' to 'vec<uint, 4>'",
          "cannot initialize a variable of type 'uint4' with an rvalue of type 'bool4'"),
         ("no member named 'q' in 'metal::vec<unsigned int, 3>'", "no member named 'q' in 'uint3'"),
+        ("no template named 'visible_function_table'; did you mean 'x'?",
+         ("'visible_function_table' is not supported by the simulator, which runs kernels over "
+         "buffers alone")),
         ("value of type 'float4' (aka 'vec<float, 4>')", "value of type 'float4'"),
         ("use of 'const __global_host int'", "use of 'constant int'"),
         ("use of undeclared identifier 'b'; did you mean 'kw_swizzles_3::b'?",

@@ -12,11 +12,11 @@ from itertools import pairwise
 
 from kernelwright.metal.device.simulator.toolchain import INCLUDE
 from kernelwright.metal.diagnostic import Diagnostic
-from kernelwright.metal.msl.include import pragma_of, refused_pragma
+from kernelwright.metal.msl.include import is_kept_pragma, pragma_of, refused_pragma
 from kernelwright.metal.msl.question import QUESTIONS, lonely_questions
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 
-_OWN = re.compile(r"(?:kw|KW)_|kw$")
+_OWN = re.compile(r"(?:kw|KW)_")
 _OWN_NAME = re.compile(r"\b(?:kw|KW)_\w+")
 _RESERVED = re.compile(r"__|_[A-Z]")
 _DOCUMENTED = re.compile(
@@ -32,6 +32,7 @@ _DOCUMENTED = re.compile(
 )
 """Of Metal, https://developer.apple.com/metal/Metal-Shading-Language-Specification.pdf, of C++ and
 of what its headers and MLX's are written with."""
+_NO_PRAGMA = "'_Pragma' needs a string in brackets behind it"
 _CONDITIONS = frozenset(("if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "undef"))
 _NO_TYPES = frozenset(
     ("return", "else", "do", "case", "sizeof", "alignof", "operator", "defined", "throw")
@@ -46,22 +47,21 @@ def internal_names(text: str, others: Sequence[str] = ()) -> Iterator[Diagnostic
     tokens = tokenize(text)
     code = [t for t in tokens if t.is_code]
     own = _declared(code)
+    codes = (code, *([t for t in tokenize(o) if t.is_code] for o in others))
     for place, token in enumerate(code):
         if token.kind is not TokenKind.IDENTIFIER:
             continue
         word = token.spelling
-        if _OWN.match(word) and (word != "kw" or _is_scope(code, place)):
+        if _OWN.match(word):
             yield _found(token, f"'{word}' is a name of the simulator's; choose another")
         elif word == "_Pragma":
-            yield from _pragmas(code, place)
+            yield from _pragmas(codes, place)
         elif _is_foreign(token) and word not in own:
             yield _found(token, f"'{word}' is a name of the compiler's, which Metal has not")
     for token in lonely_questions(code, text):
         yield _found(token, f"'{token.spelling}' needs what it asks for in brackets behind it")
     paste = next((t for t in code if t.spelling == "##"), None)
-    if paste is not None and (
-        name := _pasted((code, *([t for t in tokenize(o) if t.is_code] for o in others)))
-    ):
+    if paste is not None and (name := _pasted(codes)):
         yield _found(paste, f"macros of this text can make {name}, which no text may name")
 
 
@@ -74,11 +74,6 @@ def _is_foreign(token: Token) -> bool:
     word = token.spelling
     is_reserved = _RESERVED.match(word) is not None and token.directive not in _CONDITIONS
     return is_reserved and not _DOCUMENTED.fullmatch(word)
-
-
-def _is_scope(code: Sequence[Token], place: int) -> bool:
-    around = (code[place - 1].spelling if place else "", _spelling(code, place + 1))
-    return "::" in around or around[0] == "namespace"
 
 
 def _spelling(code: Sequence[Token], place: int) -> str:
@@ -113,13 +108,58 @@ def _parameters(code: Sequence[Token]) -> set[str]:
     return found
 
 
-def _pragmas(code: Sequence[Token], place: int) -> Iterator[Diagnostic]:
+def _pragmas(codes: Sequence[Sequence[Token]], place: int) -> Iterator[Diagnostic]:
     """Say what is wrong with a `_Pragma`, whose text must be there to be read."""
-    pragma = pragma_of(_spelling(code, place + 2))
-    if _spelling(code, place + 1) != "(" or pragma is None:
-        yield _found(code[place], "'_Pragma' needs a string in brackets behind it")
+    code = codes[0]
+    argument = _spelling(code, place + 2)
+    if _spelling(code, place + 1) != "(":
+        yield _found(code[place], _NO_PRAGMA)
+    elif argument == "#" and code[place].directive == "define":
+        yield from _given_pragmas(codes, place)
+    elif (pragma := pragma_of(argument)) is None:
+        yield _found(code[place], _NO_PRAGMA)
     elif message := refused_pragma(pragma):
         yield _found(code[place], message)
+
+
+def _given_pragmas(codes: Sequence[Sequence[Token]], place: int) -> Iterator[Diagnostic]:
+    """Say what is wrong with the pragmas that a macro makes of what it is given.
+
+    A `#` puts an argument into a string as it is written where the macro stands, so that all
+    which may become a pragma is in the texts, unless they paste names together.
+    """
+    code = codes[0]
+    start = next(i for i in range(place, -1, -1) if _spelling(code, i) == "define")
+    macro, parameter = _spelling(code, start + 1), _spelling(code, place + 3)
+    parameters = _arguments(code, start + 2)
+    if parameter not in parameters or any(t.spelling == "##" for c in codes for t in c):
+        yield _found(code[place], _NO_PRAGMA)
+        return
+    for other in codes:
+        for at, token in enumerate(other):
+            if token.spelling != macro or _spelling(other, at - 1) == "define":
+                continue
+            given = _arguments(other, at + 1)
+            pragma = given[parameters.index(parameter)] if len(given) == len(parameters) else ""
+            if not is_kept_pragma(pragma):
+                message = refused_pragma(pragma) or _NO_PRAGMA
+                yield _found(token if other is code else code[place], message)
+
+
+def _arguments(code: Sequence[Token], place: int) -> list[str]:
+    """Return the arguments in the brackets that open at a place, empty where none do."""
+    if _spelling(code, place) != "(":
+        return []
+    found, depth = [""], 1
+    for token in code[place + 1 :]:
+        depth += {"(": 1, ")": -1}.get(token.spelling, 0)
+        if depth == 0:
+            return [text.strip() for text in found]
+        if depth == 1 and token.spelling == ",":
+            found.append("")
+        else:
+            found[-1] += f" {token.spelling}"
+    return []
 
 
 def _pasted(texts: Sequence[Sequence[Token]]) -> str:

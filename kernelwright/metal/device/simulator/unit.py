@@ -30,7 +30,7 @@ from kernelwright.metal.msl.signature import Parameter
 from kernelwright.metal.msl.threadgroup_variable import NumberedVariable
 from kernelwright.metal.msl.token import tokenize
 
-_WORST = "template <> struct kw::fast_setting<0> { static constexpr bool is_worst = true; };\n"
+_WORST = "template <> struct kw_math::fast_setting<0> { static constexpr bool is_worst = true; };\n"
 Prelude = Literal["metal", "mlx"]
 """What stands before the text: nothing, or the headers that MLX puts before every kernel."""
 

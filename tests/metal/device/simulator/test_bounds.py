@@ -77,3 +77,12 @@ def test_a_null_pointer_is_reported(what: str) -> None:
 def test_a_null_pointer_ends_a_plain_launch(what: str) -> None:
     with pytest.raises(LaunchError, match="k: a thread used a null pointer; sanitize it to see"):
         launched(NULL[what][0], sanitize=False)
+
+
+def test_a_grid_has_up_to_the_most_threads_that_32_bits_hold() -> None:
+    text = "kernel void k(device int* o, uint i [[thread_position_in_grid]]) {\n"
+    text += "  if (i < 4u) *(device int*)nullptr = int(i); }\n"
+    with pytest.raises(LaunchError, match="null"):
+        simulator.compile(text).kernel("k").launch(
+            [np.zeros(1, np.int32)], grid=(2**32 - 1, 1, 1), threadgroup=(1024, 1, 1)
+        )

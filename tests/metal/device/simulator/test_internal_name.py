@@ -9,6 +9,7 @@ from kernelwright.metal import CompileError, simulator
 
 _HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 _STORE = "kernel void k(device float* o, uint i [[thread_position_in_grid]]) {{ {} }}\n"
+_GIVEN = "#define U(x) _Pragma(#x)\n"
 _PASTE = "#define A(x, y) x##y\n"
 
 
@@ -21,8 +22,10 @@ _PASTE = "#define A(x, y) x##y\n"
         ("void f() { kw_count(KW_SPECIAL, 1000000u); }", "'kw_count'"),
         ("constexpr constant int n = sizeof(kw_thread);", "'kw_thread'"),
         ("void f() { kw_call_k(0, 0); }", "'kw_call_k'"),
-        ("float f(float x) { return kw::exp(x); }", "'kw' is a name of the simulator's"),
-        ("namespace e = kw;\nusing namespace kw;", "'kw' is a name of the simulator's"),
+        ("float f(float x) { return kw_math::exp(x); }", "'kw_math' is a name of the simulator's"),
+        (f'{_GIVEN}U(comment(lib, "m")) void f() {{}}', "_Pragma|comment"),
+        (f"{_GIVEN}#define V U\nV(clang attribute) void f() {{}}", "'_Pragma' needs"),
+        (f"{_GIVEN}#define V(y) U(y)\nV(clang attribute) void f() {{}}", "the pragma y"),
         (f"{_PASTE}A(KW_UN, SEEN) void f() {{}}", "can make KW_UNSEEN"),
         (f"{_PASTE}A(K, W_UNSEEN) void f() {{}}", "'W_UNSEEN'|can make KW_UNSEEN"),
         ("#define A(x) x##_##UNSEEN\nA(KW) void f() {}", "can make KW_UNSEEN"),
@@ -123,8 +126,14 @@ def test_pragmas_that_metal_has_not_are_refused(pragma: str, form: str) -> None:
 
 def test_a_pragma_that_a_macro_spells_is_refused() -> None:
     text = '#define D(x) _Pragma(#x)\nD(GCC dependency "/etc/hostname")\n'
-    with pytest.raises(CompileError, match="'_Pragma' needs a string"):
+    with pytest.raises(CompileError, match="the pragma GCC dependency is not supported"):
         simulator.compile(_HEAD + text + _STORE.format("o[i] = 1;"))
+
+
+def test_a_pragma_that_another_text_spells_is_refused() -> None:
+    text = _HEAD + "U(clang attribute) void f() {}\n" + _STORE.format("o[i] = 1;")
+    with pytest.raises(CompileError, match="the pragma clang attribute is not supported"):
+        simulator.compile(text, header="#define U(x) _Pragma(#x)\n")
 
 
 @pytest.mark.parametrize(
@@ -157,3 +166,25 @@ def test_no_warning_is_silenced_that_the_simulator_takes_for_an_error() -> None:
     text = '#pragma clang diagnostic ignored "-Wvla-cxx-extension"\n'
     with pytest.raises(CompileError, match="variable length arrays are not supported in Metal"):
         simulator.compile(_HEAD + text + _STORE.format("int a[i + 1]; a[0] = 1; o[i] = a[0];"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("constant int kw = 3;\n#define V kw", 3),
+        ("namespace kw { constant int a = 4; }\n#define V kw::a", 4),
+        ("struct kw { int x; };\n#define V kw{5}.x", 5),
+        (
+            """#define U(x) _Pragma(#x)
+inline int f() { int s = 0; U(clang loop unroll(full))
+  for (int j = 0; j < 4; j++) s += j; return s; }
+#define V f()""",
+            6,
+        ),
+    ],
+)
+def test_what_looks_like_one_has_its_own_meaning(text: str, value: int) -> None:
+    o = np.zeros(32, np.float32)
+    library = simulator.compile(_HEAD + text + "\n" + _STORE.format("o[i] = V;"))
+    library.kernel("k").launch([o], grid=(32, 1, 1), threadgroup=(32, 1, 1))
+    assert (o == value).all()

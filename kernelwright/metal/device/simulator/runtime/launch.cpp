@@ -198,8 +198,8 @@ uint32_t useful_workers(const Launch& launch) {
 
 kw_uint3 groups_of(const Request& request) {
   const kw_uint3 grid = request.grid, size = request.threadgroup;
-  return {(grid.x + size.x - 1) / size.x, (grid.y + size.y - 1) / size.y,
-          (grid.z + size.z - 1) / size.z};
+  // The sum of a grid and a threadgroup may be more than 32 bits hold.
+  return {(grid.x - 1) / size.x + 1, (grid.y - 1) / size.y + 1, (grid.z - 1) / size.z + 1};
 }
 
 // Up to here one thread mostly ends a launch in the time that starting another takes.

@@ -6,7 +6,7 @@
 
 #include "kw/scalar_math.h"
 
-namespace kw {
+namespace kw_math {
 
 // A text that asks for the worst case specialises it.
 template <int> struct fast_setting { static constexpr bool is_worst = false; };
@@ -41,18 +41,18 @@ namespace quick {
 
 template <int K> KW_INLINE float exp(float x) {
   x = flushed(x);
-  return within_ulps<K>(kw::exp(x), x, 3.0f + __builtin_fminf(floor(2.0f * fabs(x)), 512.0f));
+  return within_ulps<K>(kw_math::exp(x), x, 3.0f + __builtin_fminf(floor(2.0f * fabs(x)), 512.0f));
 }
 template <int K> KW_INLINE float exp2(float x) {
   x = flushed(x);
-  return within_ulps<K>(kw::exp2(x), x, 3.0f + __builtin_fminf(floor(2.0f * fabs(x)), 512.0f));
+  return within_ulps<K>(kw_math::exp2(x), x, 3.0f + __builtin_fminf(floor(2.0f * fabs(x)), 512.0f));
 }
 template <int K> KW_INLINE float exp10(float x) { return quick::exp2<K>(x * 3.32192809488736235f); }
 // Around one the error is absolute.
 #define KW_FAST_LOGARITHM(name) \
   template <int K> KW_INLINE float name(float x) { \
     x = flushed(x); \
-    float y = kw::name(x); \
+    float y = kw_math::name(x); \
     return x >= 0.5f && x <= 2.0f ? within<K>(y, x, 0x1p-21f) : within_ulps<K>(y, x, 3.0f); \
   }
 KW_FAST_LOGARITHM(log)
@@ -64,36 +64,36 @@ KW_FAST_LOGARITHM(log10)
 template <int K> KW_INLINE float turned(float y, float x, float half_turn) {
   return within<K>(y, x, 0x1p-13f * __builtin_fmaxf(1.0f, fabs(x) / half_turn));
 }
-template <int K> KW_INLINE float sin(float x) { return turned<K>(kw::sin(x), x, 3.14159265f); }
-template <int K> KW_INLINE float cos(float x) { return turned<K>(kw::cos(x), x, 3.14159265f); }
-template <int K> KW_INLINE float sinpi(float x) { return turned<K>(kw::sinpi(x), x, 1.0f); }
-template <int K> KW_INLINE float cospi(float x) { return turned<K>(kw::cospi(x), x, 1.0f); }
+template <int K> KW_INLINE float sin(float x) { return turned<K>(kw_math::sin(x), x, 3.14159265f); }
+template <int K> KW_INLINE float cos(float x) { return turned<K>(kw_math::cos(x), x, 3.14159265f); }
+template <int K> KW_INLINE float sinpi(float x) { return turned<K>(kw_math::sinpi(x), x, 1.0f); }
+template <int K> KW_INLINE float cospi(float x) { return turned<K>(kw_math::cospi(x), x, 1.0f); }
 template <int K> KW_INLINE float tan(float x) { return quick::sin<K>(x) * (1.0f / quick::cos<K>(x)); }
 template <int K> KW_INLINE float tanpi(float x) {
   return quick::sinpi<K>(x) * (1.0f / quick::cospi<K>(x));
 }
 
 #define KW_FAST_ARC(name) \
-  template <int K> KW_INLINE float name(float x) { return within_ulps<K>(kw::name(x), x, 5.0f); }
+  template <int K> KW_INLINE float name(float x) { return within_ulps<K>(kw_math::name(x), x, 5.0f); }
 KW_FAST_ARC(acos)
 KW_FAST_ARC(asin)
 KW_FAST_ARC(atan)
 #undef KW_FAST_ARC
 template <int K> KW_INLINE float atan2(float y, float x) {
-  return within_ulps<K>(kw::atan2(y, x), y, 5.0f);
+  return within_ulps<K>(kw_math::atan2(y, x), y, 5.0f);
 }
 
 template <int K> KW_INLINE float rsqrt(float x) {
-  if constexpr (!fast_setting<K>::is_worst) return flushed(kw::rsqrt(flushed(x)));
+  if constexpr (!fast_setting<K>::is_worst) return flushed(kw_math::rsqrt(flushed(x)));
   return within_ulps<K>(float(1.0 / __builtin_sqrt(double(x))), x, 2.0f);
 }
 template <int K> KW_INLINE float sqrt(float x) {
-  if constexpr (!fast_setting<K>::is_worst) return flushed(kw::sqrt(flushed(x)));
+  if constexpr (!fast_setting<K>::is_worst) return flushed(kw_math::sqrt(flushed(x)));
   return flushed(x) == 0.0f || x > MAXFLOAT ? flushed(x) : x * quick::rsqrt<K>(x);
 }
 // Twice the error is odd: two and a half ulps are two here.
 template <int K> KW_INLINE float divide(float x, float y) {
-  return within_ulps<K>(kw::divide(flushed(x), flushed(y)), x, 2.0f);
+  return within_ulps<K>(kw_math::divide(flushed(x), flushed(y)), x, 2.0f);
 }
 template <int K> KW_INLINE float fmod(float x, float y) { return x - y * trunc(x / y); }
 
@@ -121,4 +121,4 @@ template <int K> KW_INLINE float atanh(float x) {
 }
 
 }  // namespace quick
-}  // namespace kw
+}  // namespace kw_math

@@ -2,11 +2,11 @@
 #pragma once
 
 #define KW_INTRINSIC_1(name) \
-  KW_INLINE float __metal_##name(float x, int) { return kw::name(x); }
+  KW_INLINE float __metal_##name(float x, int) { return kw_math::name(x); }
 #define KW_INTRINSIC_2(name) \
-  KW_INLINE float __metal_##name(float x, float y, int) { return kw::name(x, y); }
+  KW_INLINE float __metal_##name(float x, float y, int) { return kw_math::name(x, y); }
 #define KW_INTRINSIC_3(name) \
-  KW_INLINE float __metal_##name(float x, float y, float z, int) { return kw::name(x, y, z); }
+  KW_INLINE float __metal_##name(float x, float y, float z, int) { return kw_math::name(x, y, z); }
 KW_INTRINSIC_1(acos)
 KW_INTRINSIC_1(acosh)
 KW_INTRINSIC_1(asin)
@@ -50,7 +50,7 @@ KW_INTRINSIC_3(fmin3)
 #undef KW_INTRINSIC_1
 #undef KW_INTRINSIC_2
 #undef KW_INTRINSIC_3
-KW_INLINE float __metal_fma(float x, float y, float z) { return kw::fma(x, y, z); }
-KW_INLINE float __metal_frexp(float x, thread int* exponent) { return kw::frexp(x, exponent); }
-KW_INLINE float __metal_ldexp(float x, int k, int) { return kw::ldexp(x, k); }
-KW_INLINE float __metal_nextafter(float x, float y) { return kw::nextafter(x, y); }
+KW_INLINE float __metal_fma(float x, float y, float z) { return kw_math::fma(x, y, z); }
+KW_INLINE float __metal_frexp(float x, thread int* exponent) { return kw_math::frexp(x, exponent); }
+KW_INLINE float __metal_ldexp(float x, int k, int) { return kw_math::ldexp(x, k); }
+KW_INLINE float __metal_nextafter(float x, float y) { return kw_math::nextafter(x, y); }

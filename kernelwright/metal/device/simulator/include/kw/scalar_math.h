@@ -49,7 +49,7 @@ KW_CONSTANT(M_SQRT2, 1.41421356237309504880)
 KW_CONSTANT(M_SQRT1_2, 0.707106781186547524401)
 #undef KW_CONSTANT
 
-namespace kw {
+namespace kw_math {
 
 KW_INLINE constexpr float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 
@@ -170,4 +170,4 @@ KW_SPECIAL_FUNCTION float tanpi(float x) {
   return float(__builtin_tan(turn * 3.14159265358979323846));
 }
 
-}  // namespace kw
+}  // namespace kw_math
