@@ -46,7 +46,7 @@ def _norm(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
 def _cross_entropy(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
     x, (axis,) = given["x"], _axes(idiom)
     rows = np.moveaxis(x, axis, -1)
-    target = given["target"].astype(int).reshape(*rows.shape[:-1], -1)
+    target = given["target"].astype(int).reshape(*rows.shape[:-1], 1)
     picked = np.take_along_axis(rows, target, axis=-1)
     return np.asarray(special.logsumexp(rows, axis=-1, keepdims=True) - picked)
 

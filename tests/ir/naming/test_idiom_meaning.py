@@ -203,6 +203,10 @@ MISTAKES: dict[str, tuple[Function, mx.array]] = {
         ),
         SQUARE,
     ),
+    "several elements of each row": (
+        lambda x: mx.logsumexp(x, -1, keepdims=True) - x[:, mx.array([3, 1, 0, 2])],
+        SQUARE,
+    ),
     "a cube that weighs more": (
         lambda x: 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.1 * x**3))),
         SQUARE,

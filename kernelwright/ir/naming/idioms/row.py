@@ -77,6 +77,9 @@ def _at_target(reader: Reader, name: str, pattern: Pattern, value: ValueId) -> M
         if COUNTED in found.values and not _is_one_place(reader, found):
             continue
         loss = _along(name, found, _shape_of_x(reader, found), "target")
+        if reader.type(value).size * found.rows[AXES].count != math.prod(found.rows[AXES].shape):
+            # Several elements of each row are picked, or rows are added to other rows.
+            continue
         if loss is not None and COUNTED in found.values:
             target = reader.root(found.values["target"])
             loss = replace(loss, operands={**loss.operands, "target": target})
