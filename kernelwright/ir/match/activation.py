@@ -40,6 +40,25 @@ def _chosen(positive: Pattern) -> Either:
     )
 
 
+_OPPOSITE = Made(("negative",), (X,))
+BELOW_IS_ZERO = Made(("select",), (_NEGATIVE, Number(0.0), X))
+"""Zero where x is below zero, and else x, which may be NaN."""
+_IS_FROM_ZERO_ON = Either(
+    (
+        Made(("greater_equal",), (X, Number(0.0))),
+        Made(("less_equal",), (Number(0.0), X)),
+    )
+)
+FROM_ZERO_ON = Made(("select",), (_IS_FROM_ZERO_ON, X, Number(0.0)))
+"""x from zero on, and else zero, of NaN too."""
+BELOW_IS_OPPOSITE = Either(
+    (
+        Made(("maximum",), (X, _OPPOSITE)),
+        Made(("select",), (_POSITIVE, X, _OPPOSITE)),
+        Made(("select",), (_NEGATIVE, _OPPOSITE, X)),
+    )
+)
+"""The size of x as a choice between it and its opposite."""
 RELU = Either(
     (
         Made(("maximum",), (X, Number(0.0))),
@@ -75,7 +94,6 @@ def _softplus_of(operand: Pattern, opposite: Pattern) -> tuple[Pattern, ...]:
     )
 
 
-_OPPOSITE = Made(("negative",), (X,))
 SOFTPLUS = Either(
     (
         *_softplus_of(X, _OPPOSITE),

@@ -88,11 +88,28 @@ def same(builder: GraphBuilder, op: str, *operands: ValueId) -> ValueId:
     return builder.add(op, operands, [builder.types[operands[0]]])[0]
 
 
+def repeated_as(builder: GraphBuilder, value: ValueId, like: ValueId) -> ValueId:
+    """Apply the views that lead to another value to one of the same shape as their source."""
+    node = builder.producer(like)
+    assert node is not None
+    if builder.types[node.inputs[0]].shape != builder.types[value].shape:
+        value = repeated_as(builder, value, node.inputs[0])
+    shape = builder.types[like].shape
+    if node.op == "broadcast":
+        return broadcast(builder, value, shape)
+    return builder.apply("reshape", value, shape=shape)
+
+
 def ordered(builder: GraphBuilder, op: str, first: ValueId, second: ValueId) -> ValueId:
-    """Append a commutative op whose first operand is the one that took more work."""
+    """Append a commutative op whose operands are in order."""
+    return same(builder, op, *in_order(builder, first, second))
+
+
+def in_order(builder: GraphBuilder, first: ValueId, second: ValueId) -> tuple[ValueId, ValueId]:
+    """Return first what took more work."""
     if builder.depth(first) < builder.depth(second):
         first, second = second, first
-    return same(builder, op, first, second)
+    return first, second
 
 
 def cast(builder: GraphBuilder, value: ValueId, dtype: Dtype) -> ValueId:

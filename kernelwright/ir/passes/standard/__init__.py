@@ -4,7 +4,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.builder import Rule, rewrite
 from kernelwright.ir.passes import fold, mean, quantization, view
 from kernelwright.ir.passes.duplicate import split_views
-from kernelwright.ir.passes.standard import algebra, product, slicing, softmax
+from kernelwright.ir.passes.standard import algebra, choice, product, sign, slicing, softmax
 from kernelwright.ir.passes.standard.rope import turn_rows
 
 _RULES: tuple[Rule, ...] = (
@@ -14,6 +14,8 @@ _RULES: tuple[Rule, ...] = (
     *mean.RULES,
     *quantization.RULES,
     *algebra.RULES,
+    *sign.RULES,
+    *choice.RULES,
     *softmax.RULES,
     *product.RULES,
     *slicing.RULES,

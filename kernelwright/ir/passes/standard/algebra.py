@@ -7,18 +7,18 @@ from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.activation import OVER_SIGMOID
 from kernelwright.ir.match.pattern import match_node
-from kernelwright.ir.ops import Call, mean_divisor
+from kernelwright.ir.ops import Call, mean_divisor, op_named
 from kernelwright.ir.passes.reading import (
     BuilderSource,
     bare,
     filled,
+    in_order,
     is_float,
     is_nonnegative,
     number,
-    ordered,
+    repeated_as,
     same,
 )
-from kernelwright.ir.passes.view import broadcast
 
 
 def _by_one(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
@@ -74,18 +74,6 @@ def _root_below(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Value
     return [same(builder, "multiply", above, inverse)]
 
 
-def repeated_as(builder: GraphBuilder, value: ValueId, like: ValueId) -> ValueId:
-    """Apply the views that lead to another value to one of the same shape as their source."""
-    node = builder.producer(like)
-    assert node is not None
-    if builder.types[node.inputs[0]].shape != builder.types[value].shape:
-        value = repeated_as(builder, value, node.inputs[0])
-    shape = builder.types[like].shape
-    if node.op == "broadcast":
-        return broadcast(builder, value, shape)
-    return builder.apply("reshape", value, shape=shape)
-
-
 def _sigmoid_below(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """Write `a / (1 + exp(-x))` with the logistic function, which never overflows."""
     if node.op != "divide" or not is_float(builder, node):
@@ -127,10 +115,10 @@ def _one_mean(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId
 
 
 def _deepest_first(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
-    """Order what is added or multiplied: what took more work comes first."""
-    if node.op not in ("add", "multiply") or not is_float(builder, node):
+    """Order the operands of what commutes: what took more work comes first."""
+    if len(node.inputs) != 2 or not op_named(node.op).is_commutative:
         return None
-    return [ordered(builder, node.op, *node.inputs)]
+    return builder.add(node.op, in_order(builder, *node.inputs), call.outputs)
 
 
 RULES: tuple[Rule, ...] = (

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder, rewrite
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.reading import bare, same
-from kernelwright.ir.passes.standard.algebra import repeated_as
+from kernelwright.ir.passes.reading import bare, repeated_as, same
 
 
 def divide_by_shared_roots(graph: Graph) -> Graph:
