@@ -13,9 +13,15 @@ from collections.abc import Iterator
 
 GUARD = "%kw.sound."
 """With this begin the names of what is added; the text does none of it."""
+_NUMBER = r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?[fh]?"
+_TYPE = "(?:float|half|bfloat)"
+_FLOAT = rf"(?:{_NUMBER}|{_TYPE}[234]?\s*\(|\(\s*{_TYPE}\s*\)|static_cast<{_TYPE}>)"
+_SUM = rf"\(\s*{_NUMBER}\s*[-+*/](?:[^<>=!&|^%?,;()]|\([^<>=!&|^%?;()]*\))*\)"
+_OF_FLOATS = re.compile(rf"(?<![\w.]){_NUMBER}\s*/(?![/*=])|(?<![/*])/=?(?=\s*(?:{_FLOAT}|{_SUM}))")
+"""Divisions of which the text shows one side to be a float."""
 _OPERAND = r"(?:[A-Za-z_(~!+-]|0(?!\.)|\.\.\.)"
 _WORDS = re.compile(
-    r"%|#\s*include\s*\"|##|\belem_to_loc|\bLoopedElemToLoc\b"
+    r"%(?!=?\s*[1-9][0-9]*u?\b)|#\s*include\s*\"|##|\belem_to_loc|\bLoopedElemToLoc\b"
     rf"|(?<![/*])/(?![/*])=?\s*{_OPERAND}"
     r"|<<=?+\s*+(?!(?:[0-9]|[12][0-9]|3[01])\b(?!\s*[-+*/%.]))"
     r"|>>=?+\s*+(?!(?:[0-9]|[12][0-9]|3[01])\b(?!\s*[-+*/%.])|[>)(,;{&*:]|\w+\s*[({=;,)])"
@@ -33,9 +39,9 @@ _SECOND_POISON = re.compile(r"^(  %\S+ = \w+ (?:(?:nuw|nsw|exact|disjoint) )*i\d
 def may_lack_value(text: str) -> bool:
     """Return whether a text may divide, or shift by more than a small number, or includes what may.
 
-    Quotients of floats look alike where no literal tells them.
+    Quotients of floats look alike where neither a literal nor a cast tells them.
     """
-    return _WORDS.search(text) is not None
+    return _WORDS.search(_OF_FLOATS.sub(" ", text)) is not None
 
 
 def with_sound_arithmetic(listing: str) -> str:
@@ -74,28 +80,38 @@ def _divided(line: str, found: re.Match[str], number: int) -> Iterator[str]:
     if found["right"].lstrip("-").isdigit() and found["right"] not in ("0", "-1"):
         yield line
         return
-    type_, one = found["type"], _all(found, 1)
+    type_, right, one = found["type"], found["right"], _all(found, 1)
     condition = type_.replace(f"i{_bits(found)}", "i1")
-    none, divisor = f"{GUARD}none{number}", f"{GUARD}divisor{number}"
-    yield f"  {none} = icmp eq {type_} {found['right']}, {_all(found, 0)}"
-    if found["operation"][0] == "s":
-        least, minus, over = (f"{GUARD}{part}{number}" for part in ("least", "minus", "over"))
-        lowest = _all(found, -(1 << (_bits(found) - 1)))
-        yield f"  {least} = icmp eq {type_} {found['left']}, {lowest}"
-        yield f"  {minus} = icmp eq {type_} {found['right']}, {_all(found, -1)}"
-        yield f"  {over} = and {condition} {least}, {minus}"
-        yield f"  {none}.either = or {condition} {none}, {over}"
-        none = f"{none}.either"
-    yield f"  {divisor} = select {condition} {none}, {type_} {one}, {type_} {found['right']}"
+    special, divisor = f"{GUARD}special{number}", f"{GUARD}divisor{number}"
+    # It hangs on the divisor alone, which most loops over threads share.
+    if is_signed := found["operation"][0] == "s":
+        yield f"  {special}.next = add {type_} {right}, {one}"
+        yield f"  {special} = icmp ult {type_} {special}.next, {_all(found, 2)}"
+    else:
+        yield f"  {special} = icmp eq {type_} {right}, {_all(found, 0)}"
+    yield f"  {divisor} = select {condition} {special}, {type_} {one}, {type_} {right}"
     if found["operation"].endswith("rem"):
         # Divided by one, nothing remains.
         yield _with(found, divisor, found["result"])
         return
     # LLVM has numbered what has no name, so that the result keeps its number.
-    quotient = f"%kw.quotient{number}"
+    quotient, instead = f"%kw.quotient{number}", _all(found, 0)
     yield _with(found, divisor, quotient)
-    chosen = f"select {condition} {none}, {type_} {_all(found, 0)}, {type_} {quotient}"
+    if is_signed:
+        instead = f"{GUARD}instead{number}"
+        yield from _by_none_or_minus_one(found, condition, instead)
+    chosen = f"select {condition} {special}, {type_} {instead}, {type_} {quotient}"
     yield f"  {found['result']} = {chosen}{found['rest']}"
+
+
+def _by_none_or_minus_one(found: re.Match[str], condition: str, result: str) -> Iterator[str]:
+    """Write 0 for a divisor of 0, the opposite for -1 unless that is out of range, 0 then."""
+    type_, left = found["type"], found["left"]
+    lowest = _all(found, -(1 << (_bits(found) - 1)))
+    yield f"  {result}.least = icmp eq {type_} {left}, {lowest}"
+    yield f"  {result}.product = mul {type_} {left}, {found['right']}"
+    zero, product = _all(found, 0), f"{result}.product"
+    yield f"  {result} = select {condition} {result}.least, {type_} {zero}, {type_} {product}"
 
 
 def _with(found: re.Match[str], right: str, result: str) -> str:

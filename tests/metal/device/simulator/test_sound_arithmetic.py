@@ -103,7 +103,22 @@ def test_what_keeps_a_division_whole_is_not_counted() -> None:
         "vec<vec<float, 2>, 2>",
         "// a",
         "a /* b */",
+        "i % 32u",
+        "x %= 7",
+        "1.0f / x",
+        ".5h / x",
+        "x / (1.0f + exp(-x))",
+        "x / float(n)",
+        "x /= (float)n",
     ],
 )
 def test_what_has_a_value_takes_no_other_way(text: str) -> None:
     assert not may_lack_value(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["i / n", "i % n", "i % 0", "i / (n + 1)", "i / (1.0f < x)", "i / (1.0f + x < y)", "1 / i"],
+)
+def test_what_may_lack_a_value_is_looked_at(text: str) -> None:
+    assert may_lack_value(text)
