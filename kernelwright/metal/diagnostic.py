@@ -77,6 +77,7 @@ class ReportKind(StrEnum):
     SHIFT_OUT_OF_RANGE = "shift out of range"
     UNINITIALISED_VARIABLE_READ = "uninitialised variable read"
     NULL_POINTER = "null pointer"
+    MISSING_RETURN = "missing return"
 
 
 class SanitizerReport(Record):

@@ -244,6 +244,8 @@ def _undefined(kind: ReportKind, raw: RawReport, names: Names, array: str) -> st
         return f"thread {thread} accesses {where}, which its type needs to be a multiple of {value}"
     if kind is ReportKind.DIVISION_BY_ZERO:
         return f"thread {thread} divides {value} by zero"
+    if kind is ReportKind.MISSING_RETURN:
+        return f"thread {thread} comes to the end of a function that returns a value"
     type_ = _type_name(raw.details[2], names)
     if kind is ReportKind.SHIFT_OUT_OF_RANGE and not raw.file:
         return f"thread {thread} shifts a vector's element of {raw.details[0]} bits by {value}"

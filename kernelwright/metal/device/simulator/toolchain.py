@@ -104,6 +104,8 @@ _JUDGE = (
     # sees an index where the array's type does, local-bounds an access through a pointer or
     # reference to a thread's own array, which no memory of the simulator's surrounds.
     "-fsanitize=alignment,shift-exponent,integer-divide-by-zero,array-bounds,local-bounds",
+    # clang refuses all ends without a result but those behind a `switch` over a whole enum.
+    "-fsanitize=return",
     # The last member of a struct has the elements that it is declared with, as all others.
     *("-fstrict-flex-arrays=3", "-fsanitize-recover=all", "-fno-sanitize-trap=local-bounds"),
     # A signed overflow means nothing in C++: one compiler wraps, another takes `a - b > 0` for

@@ -228,6 +228,21 @@ _BUGS: dict[ReportKind, list[str]] = {
         "uint2 v(i, 5); v >>= uint2(0, i); y[i] = v.y;",
         "ushort3 v = ushort3(3) << ushort(i); y[i] = v.y;",
     ],
+    ReportKind.MISSING_RETURN: [
+        (
+            "enum E { A, B }; auto f = [](E e) -> float {"
+            "switch (e) { case A: return 1; case B: return 2; } }; y[i] = f(E(i % 3));"
+        ),
+        (
+            "enum class E { A, B }; auto f = [](E e, float z) -> float2 {"
+            "switch (e) { case E::A: if (z > 3) return z; case E::B: return 2; } };"
+            "y[i] = f(E(i % 4), x[i]).y;"
+        ),
+        (
+            "enum E { A = 1 }; auto f = [](E e) { switch (e) { case A: return 1; } };"
+            "if (x[i] < 0 || i > 70) y[i] = f(E(i / 64)); else y[i] = f(E(i % 2));"
+        ),
+    ],
 }
 
 _CORRECT = {
@@ -247,6 +262,10 @@ _CORRECT = {
     "members_set_one_by_one": "Run r; r.values[0] = x[i]; r.values[1] = 2; y[i] = r.values[i % 2];",
     "unset_lanes_ignored": (
         "float v; if (lane < 16) v = x[i]; v = simd_shuffle_xor(v, 1); y[i] = lane < 16 ? v : 0;"
+    ),
+    "switch_over_an_enum": (
+        "enum E { A, B }; auto f = [](E e) -> float {"
+        "switch (e) { case A: return 1; case B: return 2; } }; y[i] = f(E(i % 2));"
     ),
     "copies": "y[i] = x[i];",
     "reverses": _S + "s[l] = x[i]; " + _SYNC + "y[i] = s[63 - l];",

@@ -25,6 +25,7 @@ enum class Kind : uint32_t {
   SHIFT_OUT_OF_RANGE,
   UNINITIALISED_VARIABLE_READ,  // found by comparing two runs, not here
   NULL_POINTER,
+  MISSING_RETURN,
 };
 
 // What kind of place `variable` names.

@@ -41,6 +41,10 @@ struct OverflowData {
   const TypeDescriptor* type;
 };
 
+struct MissingReturnData {
+  SourceLocation location;
+};
+
 // Integers of up to 64 bits arrive by value, wider ones by address.
 int64_t value_of(const TypeDescriptor& type, uint64_t handle) {
   const uint32_t bits = 1u << (type.info >> 1);
@@ -141,6 +145,11 @@ KW_EXPORT void __ubsan_handle_divrem_overflow(OverflowData* data, uint64_t left,
   if (report == nullptr) return;
   report->details[1] = value_of(*data->type, left);
   publish(*report);
+}
+
+// A trap follows, which ends the launch.
+KW_EXPORT void __ubsan_handle_missing_return(MissingReturnData* data) {
+  if (Report* report = found_at(Kind::MISSING_RETURN, data->location)) publish(*report);
 }
 
 // Of a vector's elements, which clang does not check.
