@@ -28,11 +28,16 @@ class SetUp:
     seed: int
 
 
+BASELINES = ("eager", "compile", "fast")
+"""The ways in which MLX itself may compute a graph."""
+
+
 @dataclass(frozen=True)
 class CompileBaselines:
     """Have MLX compile what it computes a graph with; what it cannot compute is left out."""
 
     graph: Graph
+    names: tuple[str, ...] = BASELINES
 
 
 @dataclass(frozen=True)
@@ -86,10 +91,10 @@ def set_up(
 
 
 def compile_baselines(request: CompileBaselines) -> Reply:
-    """Run every baseline once, on zeros."""
+    """Run each baseline once, on zeros."""
     from kernelwright.evaluator.speed.mlx_laboratory import run_baselines
 
-    run_baselines(request.graph)
+    run_baselines(request.graph, request.names)
     return Reply({})
 
 

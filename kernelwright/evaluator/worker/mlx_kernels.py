@@ -10,13 +10,14 @@ import json
 import os
 import re
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 
 from kernelwright.errors import DeviceError
-from kernelwright.evaluator.speed.measuring import CompileBaselines
+from kernelwright.evaluator.speed.measuring import BASELINES, CompileBaselines
 from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.evaluator.worker.mlx_kernel_sweep import sweep_kernels
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
@@ -26,6 +27,8 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.timeline import span
 
 _TIMEOUT_S = 300.0
+_MOST_BYTES_APART = 1 << 30
+"""Of a graph's inputs and outputs, up to which the GPU holds them once for each baseline."""
 OpenWorker = Callable[[], tuple[Worker, DeviceInfo]]
 """Starts a worker that runs no candidate, with the device open."""
 
@@ -39,8 +42,11 @@ class MlxKernels:
         name = re.sub(r"\W+", "-", f"{version('mlx')} {info.chip}")
         self._folder = shared_cache() / "mlx-kernels" / name
         self._threads = ThreadPoolExecutor(1)
+        # Linux kills a worker when the thread ends that opened it.
+        self._compilers = ThreadPoolExecutor(len(BASELINES))
         self._asked: dict[str, Future[None]] = {}
-        self._worker: Worker | None = None
+        self._workers: set[Worker] = set()
+        self._keeping = Lock()
 
     def start(self, graph: Graph) -> None:
         """Begin to compile what a task will be timed beside, once on this machine."""
@@ -61,8 +67,9 @@ class MlxKernels:
 
     def close(self) -> None:
         """Stop what compiles."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        if (worker := self._worker) is not None:
+        for threads in (self._threads, self._compilers):
+            threads.shutdown(wait=False, cancel_futures=True)
+        for worker in tuple(self._workers):
             worker.close()
 
     def _used(self, listing: Path) -> list[str]:
@@ -93,16 +100,33 @@ class MlxKernels:
                         self._compile(graph, listing)
 
     def _compile(self, graph: Graph, listing: Path) -> None:
-        self._worker, _ = self._open()
+        """Have the baselines compiled side by side, for MLX does so on one core."""
+        types = (*graph.input_types, *graph.output_types)
+        is_small = sum(t.nbytes for t in types) <= _MOST_BYTES_APART
+        parts = [(name,) for name in BASELINES] if is_small else [BASELINES]
+        asked = [CompileBaselines(graph, names) for names in parts]
+        futures = [self._compilers.submit(self._compiled, one) for one in asked]
+        wait(futures)
+        made = [names for future in futures if (names := future.result()) is not None]
+        if made:
+            names = sorted(set[str]().union(*made))
+            replace_file(listing, json.dumps(names).encode())
+            sweep_kernels(self._folder.parent)
+
+    def _compiled(self, request: CompileBaselines) -> list[str] | None:
+        """Return the names of what some baselines need; None where MLX cannot compute them."""
+        worker, _ = self._open()
+        self._workers.add(worker)
         try:
-            reply = self._worker.call(CompileBaselines(graph), _TIMEOUT_S)
-            if not reply.failure:
-                names = self._keep(self._worker.mlx_folder)
-                replace_file(listing, json.dumps(names).encode())
-                sweep_kernels(self._folder.parent)
+            reply = worker.call(request, _TIMEOUT_S)
+            if reply.failure:
+                return None
+            with self._keeping:
+                # Several baselines may need the same one.
+                return self._keep(worker.mlx_folder)
         finally:
-            self._worker.close()
-            self._worker = None
+            worker.close()
+            self._workers.discard(worker)
 
     def _keep(self, made: Path) -> list[str]:
         """Copy a worker's kernels; return their names, parts of a path."""

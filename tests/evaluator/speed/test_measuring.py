@@ -12,8 +12,17 @@ from kernelwright.errors import DeviceError
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
 from kernelwright.evaluator.speed import mlx_laboratory, remote_benchmark
-from kernelwright.evaluator.speed.baseline import baselines_of
-from kernelwright.evaluator.speed.measuring import Measure, SetUp, measure, measurements_of, set_up
+from kernelwright.evaluator.speed.baseline import Function, baselines_of
+from kernelwright.evaluator.speed.measuring import (
+    BASELINES,
+    CompileBaselines,
+    Measure,
+    SetUp,
+    compile_baselines,
+    measure,
+    measurements_of,
+    set_up,
+)
 from kernelwright.evaluator.speed.mlx_benchmark import MlxArm, MlxLaboratory
 from kernelwright.evaluator.speed.remote_benchmark import RemoteLaboratory
 from kernelwright.evaluator.speed.timing import Order
@@ -121,6 +130,29 @@ def test_a_task_that_mlx_cannot_compute_here_has_no_baseline(
     laboratory, reply = set_up(*request())
     assert laboratory is None
     assert reply.header["problem"] == "eager: not implemented on this backend"
+
+
+@pytest.mark.parametrize("names", [("eager",), ("eager", "compile"), ("fast",)])
+def test_only_the_baselines_that_are_asked_for_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    ran: list[str] = []
+
+    def noted(name: str) -> Function:
+        def run(*arrays: mx.array) -> list[mx.array]:
+            ran.append(name)
+            return [arrays[0]]
+
+        return run
+
+    known = {name: noted(name) for name in BASELINES if name != "fast"}
+    monkeypatch.setattr(mlx_laboratory, "baselines_of", lambda graph: known)
+    assert not compile_baselines(CompileBaselines(TASK.graph, names)).failure
+    assert ran == [name for name in names if name in known]
+
+
+def test_what_mlx_computes_a_graph_with_has_the_names_that_are_asked_for() -> None:
+    assert tuple(baselines_of(TASK.graph)) == BASELINES
 
 
 def test_every_slot_has_inputs_of_its_own() -> None:

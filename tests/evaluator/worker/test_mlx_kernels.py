@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator.attacks.corpus import task_of
-from kernelwright.evaluator.speed.measuring import CompileBaselines
-from kernelwright.evaluator.worker import cache
+from kernelwright.evaluator.speed.measuring import BASELINES, CompileBaselines
+from kernelwright.evaluator.worker import cache, mlx_kernels
 from kernelwright.evaluator.worker.mlx_kernel_sweep import sweep_kernels
 from kernelwright.evaluator.worker.mlx_kernels import MlxKernels
 from kernelwright.evaluator.worker.process import Limits, Worker, WorkerLost
@@ -28,6 +28,9 @@ class Machine:
     def __init__(self) -> None:
         self.started: list[Worker] = []
         self.fails = False
+        self.asked: list[tuple[str, ...]] = []
+        self.lacks: tuple[str, ...] = ()
+        """Baselines that MLX cannot compute."""
 
     def open(self) -> tuple[Worker, DeviceInfo]:
         limits = Limits(1 << 31, drives_gpu=True)
@@ -43,6 +46,9 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Machine
         assert isinstance(request, CompileBaselines)
         if made.fails:
             raise WorkerLost("crash", "the driver has gone")
+        made.asked.append(request.names)
+        if set(request.names) <= set(made.lacks):
+            return Reply({"failure": "device", "message": "none"})
         for name in NAMES:
             place = worker.mlx_folder / name
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -69,9 +75,31 @@ def test_what_one_worker_compiled_another_finds(machine: Machine) -> None:
         kernels.start(GRAPH)
         kernels.lend(GRAPH, borrower)
         kernels.close()
-    assert len(machine.started) == 2, "one compiles, for all others"
+    each = [(name,) for name in BASELINES]
+    assert sorted(machine.asked) == sorted(each), "each is compiled once, for all others"
     assert own.read_text() == "its own"
     assert (borrower.mlx_folder / NAMES[1]).read_text() == f"{NAMES[1]} of {GRAPH.fingerprint}"
+
+
+def test_a_baseline_that_mlx_cannot_compute_leaves_the_others(machine: Machine) -> None:
+    machine.lacks = ("fast",)
+    borrower, _ = machine.open()
+    kernels = MlxKernels(machine.open, INFO)
+    kernels.start(GRAPH)
+    kernels.lend(GRAPH, borrower)
+    kernels.close()
+    assert (borrower.mlx_folder / NAMES[0]).is_file()
+
+
+def test_a_graph_that_a_gpu_may_not_hold_three_times_is_compiled_in_one_worker(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlx_kernels, "_MOST_BYTES_APART", 1)
+    kernels = MlxKernels(machine.open, INFO)
+    kernels.start(GRAPH)
+    kernels.lend(GRAPH, machine.open()[0])
+    kernels.close()
+    assert machine.asked == [BASELINES]
 
 
 @pytest.mark.parametrize("is_cache_a_file", [False, True])
