@@ -83,6 +83,11 @@ class EvaluatorConfig(Record):
         """Return whose profile predicts times: what exceeds Metal's limit fits no Apple chip."""
         return device.stands_for or (_ROOMY_CHIP if device.exceeds_metal else self.chip)
 
+    def runs(self, stage: Stage) -> bool:
+        """Say whether a verdict comes as far as a stage."""
+        order = tuple(Stage)
+        return order.index(stage) <= order.index(self.through)
+
     @property
     def commitment(self) -> str:
         """Return the hash of the secret, which may be published before a search begins."""

@@ -50,11 +50,15 @@ class SuiteCache:
                 self._trim()
         return suite
 
+    def keeps(self, size: int) -> bool:
+        """Say whether suites of so many bytes together stay, be there few of them or many."""
+        return size <= _KEPT_SHARE * memory_bytes()
+
     def _trim(self) -> None:
         """Forget the suites that were used longest ago, beyond a number and a size."""
-        most = _KEPT_SHARE * memory_bytes()
         while len(self._suites) > _KEPT_SUITES or (
-            len(self._suites) > _FEWEST_KEPT and sum(s.nbytes for s in self._suites.values()) > most
+            len(self._suites) > _FEWEST_KEPT
+            and not self.keeps(sum(s.nbytes for s in self._suites.values()))
         ):
             key, _ = self._suites.popitem(last=False)
             self._building.pop(key, None)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +26,8 @@ _ROOM_SHARE = 0.25
 """Of the machine's memory, for all large work that goes on at once."""
 _sharers = 1
 """Processes among which that memory is divided."""
+_here = threading.local()
+"""Whose threads large work of this one goes to, in `lane`."""
 
 
 def cores() -> int:
@@ -75,7 +77,8 @@ def in_parts(work: Callable[[Item], Result], parts: Sequence[Item]) -> list[Resu
         return [work(part) for part in parts[edges[number] : edges[number + 1]]]
 
     with one_blas_thread():
-        return [result for made in _pool("parts").map(batch, range(batches)) for result in made]
+        made = _lane_pool("parts").map(batch, range(batches))
+        return [result for results in made for result in results]
 
 
 def spread(function: Callable[..., Values], arrays: Sequence[Values]) -> Values:
@@ -106,13 +109,41 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
     """
     if len(items) < 2 or cores() < 2:
         return [work(item) for item in items]
+    lane = _lane()
     with one_blas_thread():
-        return list(_pool("items").map(work, items))
+        return list(
+            _lane_pool("items").map(lambda item: _in_lane(lane, partial(work, item)), items)
+        )
 
 
 def begin(work: Callable[[], Result]) -> Future[Result]:
     """Do something beside what this thread goes on with, such as waiting for a device."""
-    return _pool("beside").submit(work)
+    lane = _lane()
+    return _lane_pool("beside").submit(lambda: _in_lane(lane, work))
+
+
+def begin_ahead(work: Callable[[], Result]) -> Future[Result]:
+    """Do something that nobody waits for yet, on other threads, with all that it asks for itself.
+
+    What is asked for meanwhile, as the comparison of answers, is not queued behind it.
+    """
+    return _in_lane("ahead", lambda: begin(work))
+
+
+def _in_lane(lane: str, work: Callable[[], Result]) -> Result:
+    before, _here.lane = _lane(), lane
+    try:
+        return work()
+    finally:
+        _here.lane = before
+
+
+def _lane() -> str:
+    return getattr(_here, "lane", "")
+
+
+def _lane_pool(name: str) -> ThreadPoolExecutor:
+    return _pool(f"{name} {_lane()}")
 
 
 @contextmanager

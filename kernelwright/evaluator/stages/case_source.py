@@ -3,10 +3,11 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.counted import COMMON_DRAW, common_suite
 from kernelwright.evaluator.inputs.distribution import Distribution
@@ -21,7 +22,7 @@ from kernelwright.evaluator.inputs.suite import (
 )
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.inputs.suite_plan import HIDDEN_DISTRIBUTIONS
-from kernelwright.evaluator.oracle.parallel import begin
+from kernelwright.evaluator.oracle.parallel import begin, begin_ahead
 from kernelwright.evaluator.speed.timing_cases import TimingCases, timing_cases
 from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.evaluator.task import Task
@@ -32,6 +33,9 @@ from kernelwright.timeline import span
 _TIMED = (*(Distribution.NORMAL,) * 4, Distribution.MIXED, Distribution.MIXED, Distribution.NORMAL)
 """What every candidate is timed on, in turn: a length that has no factor in common with the number
 of structures, so that each meets each."""
+
+_SETS_OF_A_TASK = 4
+"""Visible, common, hidden and confirming cases, each about as large as the others."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,33 @@ class CaseSource:
             (secret, task.fingerprint, *(g.fingerprint for g in graphs), *caught), build
         )
 
+    def draw_later_ahead(
+        self, task: Task, program: Program, seen: Suite, is_over: Callable[[], bool]
+    ) -> None:
+        """Begin what a program that is right on `seen` will be counted on, and judged on unseen.
+
+        One set after the other, in the order in which they are asked for, until the verdict is
+        over: another stage is at work beside them. What asks for one that is being drawn waits for
+        it. Cases of few elements are Python's work, one thread at a time, and where the machine
+        could not keep all four sets each is drawn once it is asked for.
+        """
+        if not self.suites.keeps(_SETS_OF_A_TASK * seen.nbytes):
+            return
+        if task.graph.element_count <= self.config.case_elements:
+            return
+        sets: list[Callable[[], object]] = [partial(self.common, task, program)]
+        if self.config.runs(Stage.HIDDEN) or self.draws_ahead:
+            sets.append(partial(self.hidden, task, program))
+        if self.config.runs(Stage.CONFIRMATION) or self.draws_ahead:
+            sets.append(partial(self.hidden, task, program, "confirmation"))
+
+        def draw() -> None:
+            for one in sets:
+                if not is_over():
+                    one()
+
+        begin_ahead(draw)
+
     def draw_timing_ahead(self, task: Task) -> None:
         """Begin what a program will be timed on, while the device does other things for it."""
         begin(lambda: self.timing(task))
@@ -123,10 +154,10 @@ class CaseSource:
             for cases in self.unseen_timing(task, program):
                 cases.work_out_ahead()
 
-        begin(lambda: self.hidden(task, program))
-        begin(draw_unseen_timing)
-        begin(lambda: self.hidden(task, program, "confirmation"))
-        begin(lambda: self.confirming_timing(task).work_out_ahead())
+        begin_ahead(lambda: self.hidden(task, program))
+        begin_ahead(draw_unseen_timing)
+        begin_ahead(lambda: self.hidden(task, program, "confirmation"))
+        begin_ahead(lambda: self.confirming_timing(task).work_out_ahead())
 
     def timing(self, task: Task) -> TimingCases:
         """Return what every candidate of a task is timed on."""

@@ -51,6 +51,9 @@ class Correctness(PipelineStage):
         check_directions(directions)
         for reference, result in context.sanitized:
             judge_build(result, reference, "under the sanitizer")
+        if not context.info.measures_time:
+            # What a GPU is raced on comes first, and draws them then.
+            _draw_ahead(context)
         cases = context.verdict.cases
         context.verdict.summary = f"correct in {cases} cases"
         if _FEW_PROVE * context.suite.proving < cases:
@@ -76,6 +79,13 @@ class Correctness(PipelineStage):
             check_swept(context.trial, rows)
         context.closeness = tuple(found)
         return kept
+
+
+def _draw_ahead(context: Context) -> None:
+    verdict = context.verdict
+    context.cases.draw_later_ahead(
+        context.task, context.submitted, context.suite, lambda: verdict.failure is not None
+    )
 
 
 def judge_build(result: RunResult, reference: Reference, where: str) -> None:

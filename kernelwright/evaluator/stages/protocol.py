@@ -83,8 +83,7 @@ class Context:
 
     def wants(self, stage: Stage) -> bool:
         """Say whether the config asks for a stage."""
-        order = tuple(Stage)
-        return order.index(stage) <= order.index(self.config.through)
+        return self.config.runs(stage)
 
 
 class PipelineStage(Protocol):

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from kernelwright.evaluator.oracle import parallel
-from kernelwright.evaluator.oracle.parallel import in_parts, room_for, side_by_side, spread
+from kernelwright.evaluator.oracle.parallel import (
+    begin,
+    begin_ahead,
+    in_parts,
+    room_for,
+    side_by_side,
+    spread,
+)
 
 
 @pytest.fixture(params=[1, 3])
@@ -28,6 +35,25 @@ def test_results_keep_the_order_of_what_they_are_made_of(count: int) -> None:
 def test_what_fails_in_a_part_fails_the_whole() -> None:
     with pytest.raises(ZeroDivisionError, match="division by zero"):
         in_parts(lambda i: 1 / (i - 5), range(20))
+
+
+def test_what_is_asked_for_is_not_queued_behind_what_nobody_waits_for() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def last(part: int) -> int:
+        begun.set()
+        assert may_end.wait(60)
+        return part
+
+    many = range(10 * parallel.cores())
+    ahead = begin_ahead(lambda: side_by_side(lambda i: in_parts(last, many), many))
+    try:
+        assert begun.wait(60)
+        assert side_by_side(lambda i: in_parts(str, [i, i]), [1, 2]) == [["1", "1"], ["2", "2"]]
+        assert begin(lambda: in_parts(str, [3, 4])).result(60) == ["3", "4"]
+    finally:
+        may_end.set()
+    assert ahead.result(60) == [list(many)] * len(many)
 
 
 def test_large_work_waits_for_room_and_work_beyond_all_room_goes_alone() -> None:
