@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from kernelwright.ir.analysis.reference import reference
     from kernelwright.ir.graph import Constant, Graph, Node, TensorType
     from kernelwright.ir.graph.dtype import Dtype
-    from kernelwright.ir.graph.verify import verify
+    from kernelwright.ir.graph.verify import read_graph, verify
     from kernelwright.ir.naming.describe import describe, operation
     from kernelwright.ir.naming.idioms import Idiom, idioms
     from kernelwright.ir.naming.region_name import region_names, shared_name
@@ -49,6 +49,7 @@ __all__ = [
     "interpret",
     "op_named",
     "operation",
+    "read_graph",
     "reference",
     "region_names",
     "resize",

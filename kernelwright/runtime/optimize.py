@@ -17,6 +17,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.stitch import stitch
 from kernelwright.ir.trace.tracing import is_capturing
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
+from kernelwright.metal.device.threadgroup_memory import MOST_THREADGROUP_BYTES
 from kernelwright.public_call import check_types, one_sentence
 from kernelwright.runtime.backward import Backward, Note
 from kernelwright.runtime.bucket import Buckets, is_harmless, through
@@ -407,8 +408,15 @@ def optimize(
         )
     given = {"store": store, "device": device, "buckets": buckets, "axis": axis, "padded": padded}
     check_types(optimize, {**given, "threadgroup_bytes": threadgroup_bytes, "warm": warm})
+    _check_places(store, threadgroup_bytes)
     server = KernelServer(None if store is None else str(store), device, threadgroup_bytes)
     if _is_module(function):
+        if (buckets, axis, tuple(padded)) != (None, 0, (0,)):
+            raise InputError(
+                "expected buckets, axis and padded with a function alone, found them with the "
+                f"model {type(function).__name__}; leave them out: a model's parts have kernels "
+                "for the sizes that it is called with."
+            )
         from kernelwright.runtime.models.install import optimize_model
         from kernelwright.runtime.models.loaded import LoadedModel
 
@@ -431,6 +439,20 @@ def optimize(
         return Optimized(function, server, sizes)  # type: ignore[return-value]
 
     return decorate if function is None else decorate(function)
+
+
+def _check_places(store: str | Path | None, threadgroup_bytes: int) -> None:
+    """Refuse a store without a name, and a limit that no device has."""
+    if store is not None and not str(store).strip():
+        raise InputError(
+            f"expected store to be a path or a URL, found {store!r}; leave it out for the default."
+        )
+    if not METAL_THREADGROUP_BYTES <= threadgroup_bytes <= MOST_THREADGROUP_BYTES:
+        raise InputError(
+            f"expected threadgroup_bytes from {METAL_THREADGROUP_BYTES} to "
+            f"{MOST_THREADGROUP_BYTES}, found {threadgroup_bytes}; give the limit that kernels "
+            "were searched with."
+        )
 
 
 @one_sentence

@@ -19,6 +19,7 @@ from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.plan import fast_traffic
 from kernelwright.plan.mlx.quantized_product import UNPACKED, unpack_untried
+from kernelwright.public_call import in_python
 from kernelwright.runtime.chain import Run
 from kernelwright.runtime.cutting import is_whole_better, regions_of, wholes_of
 from kernelwright.runtime.explanation import ServedRegion
@@ -30,6 +31,7 @@ from kernelwright.store import (
     MachineTrial,
     ServedProgram,
     default_url,
+    has_store,
     path_of,
     url_of,
 )
@@ -93,6 +95,7 @@ class KernelServer:
         self._next_look_s = 0.0
         self._stamped: object = None
         self._champions: object = None
+        self._fault = ""
         self._unstored: list[MachineTrial] = []
 
     @cached_property
@@ -113,9 +116,26 @@ class KernelServer:
     def store(self) -> KernelStore | None:
         """The store; None when there is none yet, or none that can be read."""
         try:
-            return KernelStore(self.url, must_exist=True)
-        except KernelwrightError:
+            found = KernelStore(self.url, must_exist=True)
+        except KernelwrightError as e:
+            self._fault = str(e)
             return None
+        self._fault = ""
+        return found
+
+    def why_no_store(self, advice: str) -> str:
+        """Say why there is no store, or none that can be read; nothing where it is read.
+
+        Args:
+            advice: what makes a store, such as `run kernelwright search`.
+        """
+        try:
+            is_there = has_store(self.url or None)
+        except KernelwrightError as e:
+            return in_python(str(e)).rstrip(".")
+        if is_there and self._fault:
+            return f"the kernel store cannot be read: {in_python(self._fault).rstrip('.')}"
+        return "" if is_there and self.store else f"there is no kernel store here yet; {advice}"
 
     def generation(self) -> int:
         """Return a number that grows when the store changes; it is looked at once in a while."""
@@ -140,8 +160,10 @@ class KernelServer:
             return None
         try:
             found = self.store.best(limit=_MOST_CHAMPIONS)
-        except KernelwrightError:
+        except KernelwrightError as e:
+            self._fault = str(e)
             return None
+        self._fault = ""
         return frozenset((c.task.id, c.candidate_id, c.device, c.chip, c.freshness) for c in found)
 
     def _stamp(self) -> object:
@@ -157,7 +179,8 @@ class KernelServer:
             return False
         try:
             return bool(self.store.best(limit=1))
-        except KernelwrightError:
+        except KernelwrightError as e:
+            self._fault = str(e)
             return False
 
     def serve(self, graph: Graph) -> Service:
@@ -173,7 +196,7 @@ class KernelServer:
         if self.device is None:
             return _nothing(graph, "this machine has no GPU that runs such Metal kernels")
         if self.store is None:
-            return _nothing(graph, "there is no kernel store here yet; run kernelwright search")
+            return _nothing(graph, self.why_no_store("run kernelwright search"))
         tasks, found = self._cut(graph)
         programs: dict[Region, RunRegion] = {}
         rows: list[ServedRegion] = []

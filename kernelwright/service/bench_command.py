@@ -8,7 +8,7 @@ import typer
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.gain import Gain
-from kernelwright.service.console import console, error_console
+from kernelwright.service.console import console, error_console, print_refused
 from kernelwright.service.option import (
     ChipOption,
     DeviceOption,
@@ -87,8 +87,7 @@ def bench(
     # They are of what kernels keep: MLX's own times are of the function as it is.
     for remark in remarks if any(not report.search for report in reports) else ():
         error_console().print(remark, style="warn", markup=False, soft_wrap=True)
-    for refused in captured.refused:
-        error_console().print(f"{refused.function}: {refused.reason}", style="warn")
+    print_refused(captured.refused)
 
 
 def _place(subject: "Subject", target: str) -> str:

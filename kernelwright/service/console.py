@@ -8,12 +8,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.theme import Theme
 
 from kernelwright.printable import printable
+
+if TYPE_CHECKING:
+    from kernelwright.campaign.event import FunctionRefused
 
 THEME = Theme(
     {
@@ -77,3 +81,10 @@ def result_console() -> Console:
 def error_console() -> Console:
     """Return the console for errors and for progress that is no result."""
     return SafeConsole(theme=THEME, highlight=False, markup=False, emoji=False, stderr=True)
+
+
+def print_refused(refused: "Iterable[FunctionRefused]") -> None:
+    """Say of which calls of functions nothing is made, and why."""
+    for each in refused:
+        sentence = f"{each.function}: {each.reason}"
+        error_console().print(sentence, style="warn", markup=False, soft_wrap=True)

@@ -10,17 +10,20 @@ from typing import cast
 
 import mlx.core as mx
 
-from kernelwright.campaign import Subject, load_subjects
+from kernelwright.campaign import Subject, capture_subjects, load_subjects
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator import Status
 from kernelwright.ir import Graph, TensorType
 from kernelwright.ir.trace.arguments import rebuild
-from kernelwright.ir.trace.array import is_array
+from kernelwright.ir.trace.array import is_array, to_mlx
 from kernelwright.ir.trace.example_call import input_leaves
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.runtime.export import ExampleCall
 from kernelwright.service.searched_input import planned_in, searched_as, types_of
 from kernelwright.store import CandidateDetail, KernelStore
+
+Warn = Callable[[str], None]
+"""Takes a sentence about a function or a call that is left out, while others are exported."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,11 @@ class FunctionTarget:
 
 
 def function_targets(
-    target: str, inputs: Sequence[str], store: KernelStore
+    target: str, inputs: Sequence[str], store: KernelStore, warn: Warn
 ) -> tuple[FunctionTarget, ...]:
     """Return the functions of a target, each with every call that was ever searched.
+
+    A warning tells of each call that computes on an empty array, for which there is no kernel.
 
     Raises:
         InputError: the file, the function or the inputs are not there or do not parse.
@@ -53,10 +58,21 @@ def function_targets(
         target, inputs, recall=partial(searched_as, store), recalls_all=True
     ):
         subjects.setdefault(subject.name, []).append(subject)
+        if any(
+            not to_mlx(leaf.array).size for leaf in input_leaves(subject.inputs, subject.keywords)
+        ):
+            _warn_of_empty(subject, warn)
     return tuple(
         target_of(name, found, () if inputs else searched_inputs(store, name))
         for name, found in subjects.items()
     )
+
+
+def _warn_of_empty(subject: Subject, warn: Warn) -> None:
+    try:
+        capture_subjects([subject])
+    except KernelwrightError as e:
+        warn(f"{subject.name}: {e}")
 
 
 def campaign_places(store: KernelStore, prefix: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Writes exports: what `kernelwright export` and `kernelwright.export` share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import field_validator
@@ -23,6 +23,7 @@ from kernelwright.runtime.export.selection import check_name
 from kernelwright.runtime.registry import registry
 from kernelwright.service.export_source import (
     FunctionTarget,
+    Warn,
     campaign_places,
     campaign_tasks,
     function_targets,
@@ -35,8 +36,6 @@ from kernelwright.store import CandidateDetail, KernelStore
 
 _PYTHON: tuple[FormatName, ...] = ("module", "package", "huggingface")
 """Formats that hand results back as the function does."""
-Warn = Callable[[str], None]
-"""Takes a sentence about a function that is left out, while others are exported."""
 
 
 class Exported(Record):
@@ -93,8 +92,11 @@ def export_targets(
         written = _of_candidates(store, details, request)
         remarks = [r for detail in details if (r := _on_results(detail, request.format_name))]
         return [written.model_copy(update={"remarks": (*written.remarks, *remarks)})]
+    left_out: list[str] = []
     with shown_once(functions[0].partition(":")[0]):
-        found = [f for t in functions for f in function_targets(t, inputs, store)]
+        found = [f for t in functions for f in function_targets(t, inputs, store, left_out.append)]
+    for sentence in left_out:
+        warn(sentence)
     return export_functions(store, found, request, warn)
 
 
@@ -278,7 +280,7 @@ def export_campaign(
     functions: list[FunctionTarget] = []
     for place in campaign_places(store, prefix):
         try:
-            functions += function_targets(place, [], store)
+            functions += function_targets(place, [], store, warn)
         except KernelwrightError as e:
             warn(f"{place}: {e}")
     if written := _each(store, functions, request, warn):

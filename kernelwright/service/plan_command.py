@@ -7,7 +7,7 @@ import typer
 
 from kernelwright.errors import InputError, UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
-from kernelwright.service.console import console, error_console
+from kernelwright.service.console import console, error_console, print_refused
 from kernelwright.service.option import (
     ChipOption,
     JsonOption,
@@ -87,8 +87,7 @@ def plan(
         error_console().print(remark, style="warn", markup=False, soft_wrap=True)
     for remark in export_remarks(captured.functions):
         error_console().print(remark, style="warn", markup=False, soft_wrap=True)
-    for refused in captured.refused:
-        error_console().print(f"{refused.function}: {refused.reason}", style="warn")
+    print_refused(captured.refused)
     if svg is not None:
         console().print(f"\ndrawn   {svg}", style="quiet")
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from kernelwright.agents.budget import Caps
 from kernelwright.campaign.redteam import RedTeamSpec
-from kernelwright.service.console import console, error_console
+from kernelwright.service.console import console, error_console, print_refused
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import (
     BaseUrlOption,
@@ -109,7 +109,9 @@ def _targets(targets: list[str], inputs: list[str], store: "KernelStore") -> "li
         return targets_from_store(store)
     recall = partial(searched_as, store)
     subjects = load_each(targets, lambda one: load_subjects(one, inputs, recall=recall))
-    return targets_of(capture_subjects(subjects), open_device("simulator").info)
+    captured = capture_subjects(subjects)
+    print_refused(captured.refused)
+    return targets_of(captured, open_device("simulator").info)
 
 
 def _line(strike: "Strike") -> Text:

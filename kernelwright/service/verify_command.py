@@ -12,7 +12,7 @@ from kernelwright.evaluator.submission import LaunchText, read_body, read_progra
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.kernel import Program
-from kernelwright.service.console import console
+from kernelwright.service.console import console, print_refused
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import (
     JsonOption,
@@ -143,10 +143,12 @@ def _task_of(target: str | None, inputs: list[str], store: str | None) -> Task:
     if target is None:
         raise UsageError("a file does not say what it must compute; add --task FILE.py:function.")
     subjects = load_subjects(target, inputs, recall=recall_from(store))
-    functions = capture_subjects(subjects).functions
+    captured = capture_subjects(subjects)
+    functions = captured.functions
     if len(functions) != 1:
         found = ", ".join(f.subject.name for f in functions)
         raise InputError(f"expected one function in {target}, found {found}; name one after ':'.")
+    print_refused(captured.refused)
     return Task(functions[0].graph, functions[0].subject.name)
 
 

@@ -311,13 +311,13 @@ def test_ranks_of_one_sorted_array_are_one_sort_to_mlx(
     assert sum(compile_launches(graph).values()) == launches
 
 
-def _scaled(x: mx.array) -> tuple[mx.array, mx.array]:
+def _spread(x: mx.array) -> tuple[mx.array, mx.array]:
     spread = mx.sqrt(mx.sum(x * 3, axis=-1) + 1)
     return mx.max(x, axis=-1) / spread, spread
 
 
 def test_mlx_runs_a_function_as_it_is_written_where_that_is_cheaper() -> None:
-    graph = canonicalize(capture(_scaled, X))
+    graph = canonicalize(capture(_spread, X))
     found = baselines(graph)
     assert found.eager == eager_traffic(graph)
     assert found.eager.launches == 6

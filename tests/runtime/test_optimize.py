@@ -1,6 +1,7 @@
 """An optimized function runs the store's kernels, or else the original."""
 
 import asyncio
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -250,12 +251,68 @@ def test_kernels_found_under_a_lifted_limit_serve_only_who_asks_for_it(tmp_path:
 
 def test_explain_of_a_model_says_why_no_kernel_serves(tmp_path: Path) -> None:
     model = Linear(8, 8)
-    with pytest.raises(KernelwrightError, match="optimize it first"):
+    with pytest.raises(InputError, match="found Linear that is not optimized"):
         explain(model)
     optimize(model, store=str(tmp_path / "none.db"), device="simulator")
     told = explain(model, mx.zeros((2, 8)))
     assert told.path == "original"
     assert "MLX runs all of it: there is no kernel store here yet" in str(told)
+
+
+def test_a_model_that_was_pickled_says_that_it_is_not_optimized(tmp_path: Path) -> None:
+    model = optimize(Linear(8, 8), store=str(tmp_path / "none.db"), device="simulator")
+    loaded = pickle.loads(pickle.dumps(model))
+    with pytest.raises(InputError, match="is not optimized, as after restore, pickle"):
+        explain(loaded)
+
+
+@pytest.mark.parametrize("what", [gated, Linear(8, 8)], ids=["function", "model"])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threadgroup_bytes": -5}, "expected threadgroup_bytes from 32768 to"),
+        ({"threadgroup_bytes": 1 << 40}, "expected threadgroup_bytes from 32768 to"),
+        ({"store": ""}, "expected store to be a path or a URL, found ''"),
+    ],
+    ids=str,
+)
+def test_an_option_that_says_nothing_is_refused(
+    what: Callable[..., object], options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        optimize(what, **options)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("options", [{"buckets": [1]}, {"axis": 1}, {"padded": [1]}], ids=str)
+def test_what_varies_in_a_function_alone_is_refused_with_a_model(
+    options: dict[str, object],
+) -> None:
+    with pytest.raises(InputError, match="with a function alone, found them with the model Linear"):
+        optimize(Linear(8, 8), **options)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("half.db", "half.db is damaged"),
+        ("foreign.db", "foreign.db is not a Kernelwright store"),
+        ("foo://bar", "expected a path, or the URL of a SQLite or PostgreSQL database"),
+        ("postgresql://nobody@127.0.0.1:1/x", "127.0.0.1:1/x does not answer"),
+    ],
+)
+def test_a_store_that_cannot_be_read_is_no_missing_one(
+    tmp_path: Path, place: str, words: str
+) -> None:
+    with KernelStore(str(tmp_path / "half.db")):
+        pass
+    whole = (tmp_path / "half.db").read_bytes()
+    (tmp_path / "half.db").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "foreign.db").write_bytes(bytes(range(256)) * 64)
+    url = place if "://" in place else str(tmp_path / place)
+    model = optimize(Linear(8, 8), store=url, device="simulator")
+    for told in (explain(model, mx.zeros((2, 8))), optimized(gated, url).explain(*arrays())):
+        assert "the kernel store cannot be read: " in told.reason
+        assert words in told.reason
 
 
 def test_explain_of_a_model_lists_the_parts_that_run_kernels(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_a_method_is_exported_under_the_names_of_its_object_and_itself(
     model: Path, tmp_path: Path
 ) -> None:
     with KernelStore(str(tmp_path / "kernels.db")) as store:
-        (target,) = function_targets(f"{model}:block.forward", ["f32[8,16]"], store)
+        (target,) = function_targets(f"{model}:block.forward", ["f32[8,16]"], store, print)
     assert (target.name, target.owner) == ("block_forward", "block")
 
 

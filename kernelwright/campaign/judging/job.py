@@ -10,7 +10,7 @@ from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.stated_case import StatedCaughtCase
 from kernelwright.evaluator.task import Task, Tolerance
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.verify import read_graph
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 
@@ -44,10 +44,10 @@ class TaskText(Record):
     def task(self) -> Task:
         """Read it back."""
         return Task(
-            Graph.from_json(self.graph),
+            read_graph(self.graph),
             self.name,
             tuple(Tolerance(*pair) for pair in self.tolerances),
-            tuple(map(Graph.from_json, self.variants)),
+            tuple(map(read_graph, self.variants)),
         )
 
 

@@ -4,7 +4,7 @@ from kernelwright.campaign.event import FunctionPlanned, PlanDrawn
 from kernelwright.campaign.planning.capturing import FunctionPlan, cut_tasks
 from kernelwright.campaign.spec.subject import Subject
 from kernelwright.errors import InputError
-from kernelwright.ir import Graph, Region
+from kernelwright.ir import Region, read_graph
 
 MOST_CHARACTERS = 1_000_000
 """Graphs with large constants are not kept: nobody could read their picture either."""
@@ -25,7 +25,7 @@ def record_of(plan: FunctionPlan) -> PlanDrawn | None:
 
 def plan_from(planned: FunctionPlanned, drawn: PlanDrawn) -> FunctionPlan:
     """Return a plan as it was made; its function cannot be called."""
-    graph = Graph.from_json(drawn.graph)
+    graph = read_graph(drawn.graph)
     regions = tuple(Region(graph, indices) for indices in drawn.regions)
     subject = Subject(planned.function, _not_here, (), {}, planned.place)
     return FunctionPlan(

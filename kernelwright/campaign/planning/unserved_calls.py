@@ -54,10 +54,9 @@ def still_wanted(store: KernelStore, limit: int) -> tuple[Wanted, ...]:
 def _tasks(wanted: Wanted) -> set[str]:
     # Without a wanted call, listing them needs neither graphs nor planning.
     from kernelwright import ir
-    from kernelwright.ir.graph import Graph
     from kernelwright.plan import partition
 
-    graph = ir.gather_attention(Graph.from_json(wanted.graph_json))
+    graph = ir.gather_attention(ir.read_graph(wanted.graph_json))
     return {region.extract().fingerprint for region in partition(graph)}
 
 

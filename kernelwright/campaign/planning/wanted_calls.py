@@ -10,7 +10,6 @@ from kernelwright.campaign.spec.campaign_functions import load_functions
 from kernelwright.campaign.spec.campaign_spec import WANTED, CampaignFunction, CampaignSpec
 from kernelwright.campaign.spec.subject import Subject
 from kernelwright.errors import InputError
-from kernelwright.ir.graph import Graph
 from kernelwright.store import KernelStore
 from kernelwright.validation import shown
 
@@ -58,7 +57,7 @@ def _recalled(function: CampaignFunction, store: KernelStore | None) -> Captured
             f"the wanted list of {where} has no call {shown(fingerprint)}; "
             "see: kernelwright store wanted"
         )
-    graph = ir.gather_attention(Graph.from_json(found.graph_json))
+    graph = ir.gather_attention(ir.read_graph(found.graph_json))
     name = found.function.rpartition(".")[2]
     subject = Subject(name, partial(ir.interpret, graph), (), {}, function.target[:15])
     return Captured((CapturedFunction(subject, graph),))

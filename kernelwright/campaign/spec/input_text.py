@@ -23,13 +23,11 @@ from kernelwright.campaign.spec.input_nest import (
 from kernelwright.errors import InputError, UsageError
 from kernelwright.ir.graph import TensorType
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.graph.wiring import LARGEST_SIZE, MOST_ELEMENTS
 from kernelwright.validation import shown
 
 FREE_SIZE = 128
 """Stands for a named size that nobody sets."""
-_LARGEST_SIZE = 2**31 - 1
-"""What MLX holds as one size of an array."""
-_MOST_ELEMENTS = 2**40
 _NAME = r"[A-Za-z_]\w*"
 _EXTENT = rf"\s*(?:\d+(?:\.\.\d+)?|{_NAME})\s*"
 _TYPE = re.compile(
@@ -46,7 +44,7 @@ class _Type:
 
     def at(self, sizes: Mapping[str, int], *, least: bool) -> TensorType:
         shape = tuple(_size(e, sizes, least=least) for e in self.extents)
-        if max(shape, default=1) > _LARGEST_SIZE or prod(shape) > _MOST_ELEMENTS:
+        if max(shape, default=1) > LARGEST_SIZE or prod(shape) > MOST_ELEMENTS:
             raise UsageError(
                 f"expected sizes that fit a machine's memory, found {list(shape)}; choose smaller."
             )

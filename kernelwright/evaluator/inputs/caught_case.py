@@ -5,7 +5,7 @@ import hashlib
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.layout import Layout
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.verify import read_graph
 from kernelwright.metal.diagnostic import Record
 
 
@@ -49,7 +49,7 @@ class CaughtCase(Record):
     @property
     def case(self) -> Case:
         """The case, as it was drawn."""
-        graph = Graph.from_json(self.graph)
+        graph = read_graph(self.graph)
         return Case(
             graph,
             self.distribution,

@@ -16,6 +16,7 @@ from kernelwright.evaluator.inputs.layout import Layout
 from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.graph.verify import read_graph
 from kernelwright.metal.device.executable import Array
 from kernelwright.metal.diagnostic import Record
 
@@ -117,7 +118,7 @@ class StatedCaughtCase(CaughtCase):
     @property
     def case(self) -> Case:
         """The case, as it was stated."""
-        return StatedCase.of(Graph.from_json(self.graph), self.recipe)
+        return StatedCase.of(read_graph(self.graph), self.recipe)
 
 
 def _filled(recipe: InputRecipe, type_: TensorType, random: np.random.Generator) -> Array:

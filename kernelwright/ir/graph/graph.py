@@ -14,6 +14,8 @@ from kernelwright.errors import InputError
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.graph.nest import Tree, from_data, to_data
 from kernelwright.ir.graph.sighting import Labels
+from kernelwright.ir.graph.wiring import check_wiring
+from kernelwright.validation import shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -246,34 +248,54 @@ class Graph:
         """Read what `to_json` wrote.
 
         Raises:
-            InputError: the text is not a graph.
+            InputError: the text is not a graph, or its values do not hang together.
         """
         try:
-            return _parse(json.loads(text))
-        except (KeyError, TypeError, ValueError, IndexError) as e:
+            graph = _parse(json.loads(text))
+        except _UNREADABLE as e:
             raise InputError(f"expected the JSON of a graph, found {text[:60]!r} ({e}).") from e
+        check_wiring(graph)
+        return graph
+
+
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What Python raises where a text has another form than `to_json` writes."""
 
 
 def _parse(data: dict[str, list[list[object]]]) -> Graph:
     raw: dict[str, list] = data  # type: ignore[type-arg]
-    types = tuple(TensorType(tuple(shape), Dtype(dtype)) for shape, dtype in raw["types"])
+    types = tuple(TensorType(_integers(shape), Dtype(dtype)) for shape, dtype in raw["types"])
     return Graph(
         types=types,
-        inputs=tuple(raw["inputs"]),
-        keywords=tuple(raw["keywords"]),
-        names=tuple(raw["names"]),
-        turns=tuple(raw.get("turns", ())),
+        inputs=_integers(raw["inputs"]),
+        keywords=_texts(raw["keywords"]),
+        names=_texts(raw["names"]),
+        turns=_integers(raw.get("turns", [])),
         results=from_data(raw.get("results")),
         constants=tuple(
             (value, Constant(types[value], base64.b64decode(encoded)))
             for value, encoded in raw["constants"]
         ),
         nodes=tuple(
-            Node(op, tuple(ins), tuple(outs), tuple((k, _decode(v)) for k, v in attrs.items()))
-            for op, ins, outs, attrs in raw["nodes"]
+            Node(op, _integers(ins), _integers(outs), tuple((k, _decode(v)) for k, v in a.items()))
+            for (op,), ins, outs, a in ((_texts([op]), *rest) for op, *rest in raw["nodes"])
         ),
-        outputs=tuple(raw["outputs"]),
+        outputs=_integers(raw["outputs"]),
     )
+
+
+def _integers(items: list[object]) -> tuple[int, ...]:
+    found = tuple(item for item in items if type(item) is int)
+    if len(found) != len(items):
+        raise TypeError(f"expected whole numbers, found {shown(items)}")
+    return found
+
+
+def _texts(items: list[object]) -> tuple[str, ...]:
+    found = tuple(item for item in items if isinstance(item, str))
+    if len(found) != len(items):
+        raise TypeError(f"expected texts, found {shown(items)}")
+    return found
 
 
 def _encode(value: Attribute) -> object:
@@ -292,7 +314,8 @@ def _decode(value: object) -> Attribute:
         return Dtype(value["dtype"]) if "dtype" in value else float.fromhex(value["float"])
     if isinstance(value, list):
         return tuple(_decode(item) for item in value)
-    assert isinstance(value, bool | int | str)
+    if not isinstance(value, bool | int | str):
+        raise TypeError(f"expected an attribute of an op, found {shown(value)}")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 
@@ -27,6 +28,7 @@ def _map(
         name,
         Kind.ELEMENTWISE,
         lambda call, *arrays: function(*arrays),
+        operands=_operands_of(function),
         mlx=MlxCall(name),
         primitive=primitive,
         variant=variant,
@@ -35,6 +37,10 @@ def _map(
         is_commutative=commutative,
         is_exact=exact,
     )
+
+
+def _operands_of(function: Callable[..., Array]) -> int:
+    return function.nin if isinstance(function, np.ufunc) else len(signature(function).parameters)
 
 
 def _special(
@@ -239,6 +245,7 @@ OPS: tuple[Op, ...] = (
         "select",
         Kind.ELEMENTWISE,
         lambda call, *arrays: np.where(*arrays),
+        operands=3,
         mlx=MlxCall("where"),
         behaviour=Behaviour(picks=True, chooses=True, is_total=True),
         is_exact=True,

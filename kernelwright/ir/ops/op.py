@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -133,6 +135,14 @@ def _same_as_first(call: Call) -> tuple[Shape, ...]:
     return (call.inputs[0].shape,)
 
 
+@cache
+def _arrays_of(meaning: Meaning) -> tuple[int, int | None]:
+    """Return how many arrays a meaning takes behind its call."""
+    kinds = [parameter.kind for parameter in signature(meaning).parameters.values()]
+    count = sum(kind is Parameter.POSITIONAL_OR_KEYWORD for kind in kinds) - 1
+    return count, None if Parameter.VAR_POSITIONAL in kinds else count
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One operation: what class it is in, what it means, what it costs.
@@ -182,6 +192,15 @@ class Op:
     multiplies_all: Callable[[Call], bool] | None = None
     """Of a contraction: say whether no mask, index or step leaves an operand's element out; None
     where its operands' domains tell."""
+    operands: int | None = None
+    """How many it takes; None where the parameters of its meaning tell."""
+
+    @property
+    def operand_bounds(self) -> tuple[int, int | None]:
+        """The least and the greatest number of operands; no greatest where any number may be."""
+        if self.operands is not None:
+            return self.operands, self.operands
+        return _arrays_of(self.meaning) if self.meaning is not None else (0, None)
 
     @property
     def joins_at_indices(self) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from mlx.nn.layers.base import Module
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import InputError
 from kernelwright.runtime.models.heir import set_class
 from kernelwright.runtime.models.nest import Key, call_key, without_sizes
 from kernelwright.runtime.models.paying import Arm
@@ -310,13 +310,14 @@ def explain_model(model: Module, args: tuple[object, ...], kwargs: Mapping[str, 
     """Call an optimized model, where arguments are given, and list which parts run kernels.
 
     Raises:
-        KernelwrightError: the model is not optimized.
+        InputError: the model is not optimized.
     """
     site = site_of(model)
     if site is None or not isinstance(site.owner, Installation):
-        raise KernelwrightError(
+        raise InputError(
             f"expected a model that kernelwright.optimize changed, found {type(model).__name__} "
-            "as MLX has it; optimize it first, without KERNELWRIGHT=off."
+            "that is not optimized, as after restore, pickle or KERNELWRIGHT=off; call "
+            "kernelwright.optimize(model) first."
         )
     if args or kwargs:
         model(*args, **kwargs)
@@ -336,8 +337,8 @@ def _why_nothing(owner: Installation) -> str:
         return f"{owner.comparison} compares the class of a module by `is`; use isinstance there"
     if server.device is None:
         return "this machine has no GPU that runs such Metal kernels"
-    if server.store is None:
-        return "there is no kernel store here yet; run kernelwright tune"
+    if why := server.why_no_store("run kernelwright tune"):
+        return why
     if not server.has_champions:
         return "the store has no champion for this device"
     if owner.trials.is_no_gain:

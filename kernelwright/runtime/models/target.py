@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -12,7 +13,8 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx.nn.layers.quantized import quantize
 
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.validation import shown
 
 REPOSITORY = "mlx-lm:"
 _HOW = "expected mlx-lm:REPO, a folder with weights, a config.json, or file.py:model"
@@ -81,7 +83,24 @@ def _from_config(path: Path, seed: int) -> Target:
     if not isinstance(config, dict) or "model_type" not in config:
         raise InputError(f"expected model_type in {path}, the name of an mlx-lm architecture.")
     name = path.parent.name if path.name == "config.json" and path.parent.name else path.stem
-    return Target(name, build_model(config, seed=seed))
+    model = build_model(config, seed=seed)
+    _check_call(model, path)
+    return Target(name, model)
+
+
+def _check_call(model: Module, path: Path) -> None:
+    """Refuse a configuration whose sizes do not fit each other, without computing a value.
+
+    What MLX cannot run on this machine it refuses when it computes.
+    """
+    from mlx_lm.models.cache import make_prompt_cache
+
+    def call() -> None:
+        token = mx.zeros((1, 1), dtype=mx.uint32)
+        with suppress(RuntimeError):
+            model(token, cache=make_prompt_cache(model))
+
+    _asked(call, f"mlx-lm builds a model of {path} that cannot be called")
 
 
 def build_model(config: dict[str, object], *, seed: int = 0) -> Module:
@@ -97,20 +116,36 @@ def build_model(config: dict[str, object], *, seed: int = 0) -> Module:
     try:
         kind, arguments = _get_classes(config)
         model = cast("Module", kind(arguments.from_dict(config)))
-    except (ValueError, TypeError, KeyError) as e:
-        raise InputError(f"mlx-lm cannot build {config.get('model_type')!r}: {e}") from e
-    model.set_dtype(_dtype(config))
-    found = config.get("quantization")
-    if isinstance(found, dict):
-        quantize(model, group_size=found.get("group_size", 64), bits=found.get("bits", 4))
-    mx.eval(model.parameters())  # type: ignore[no-untyped-call]
+        model.set_dtype(_dtype(config))
+        found = config.get("quantization")
+        if isinstance(found, dict):
+            quantize(model, group_size=found.get("group_size", 64), bits=found.get("bits", 4))
+        mx.eval(model.parameters())  # type: ignore[no-untyped-call]
+    except KernelwrightError:
+        raise
+    except Exception as e:
+        # What a number of a configuration breaks is told by the code of an architecture alone.
+        raise InputError(
+            f"mlx-lm cannot build {shown(config.get('model_type'))}: {type(e).__name__}: "
+            f"{_first_line(e)}"
+        ) from e
     model.eval()
     return model
 
 
 def _dtype(config: dict[str, object]) -> mx.Dtype:
-    named = str(config.get("torch_dtype") or config.get("dtype") or "bfloat16")
-    return cast("mx.Dtype", getattr(mx, named, mx.bfloat16))
+    named = config.get("torch_dtype") or config.get("dtype") or "auto"
+    known = {"auto": mx.bfloat16, "bfloat16": mx.bfloat16}
+    known |= {"float16": mx.float16, "float32": mx.float32}
+    if not isinstance(named, str) or named.removeprefix("torch.") not in known:
+        raise InputError(
+            f"expected torch_dtype to be one of {', '.join(known)}, found {shown(named)}."
+        )
+    return known[named.removeprefix("torch.")]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _own(path: Path, name: str) -> Target:
@@ -154,8 +189,7 @@ def _asked(question: Callable[[], object], what: str) -> object:
     try:
         return question()
     except (Exception, SystemExit) as e:
-        first_line = str(e).partition("\n")[0]
-        raise InputError(f"{what}: {type(e).__name__}: {first_line}") from e
+        raise InputError(f"{what}: {type(e).__name__}: {_first_line(e)}") from e
 
 
 def _need_mlx_lm() -> None:

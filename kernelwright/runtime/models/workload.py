@@ -5,6 +5,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -15,6 +16,7 @@ from kernelwright.errors import InputError
 from kernelwright.file_write import write_file
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
+from kernelwright.ir.trace.inference import check_types
 from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import find_profile
@@ -25,7 +27,7 @@ from kernelwright.runtime.models.route import Plan
 from kernelwright.runtime.models.site import SeenCall
 from kernelwright.runtime.models.tree import own_class
 from kernelwright.runtime.server import KernelServer, Service
-from kernelwright.validation import words_of
+from kernelwright.validation import LARGEST, shown, words_of
 
 
 class Part(Record):
@@ -35,7 +37,7 @@ class Part(Record):
     """Which call of the model, such as `decode` or `prefill 512`."""
     module: str
     """The class of the module that computes it, and which part of it."""
-    times: int
+    times: int = Field(ge=1, le=LARGEST)
     """How often one call of the model computes it."""
     graph: str
     """As JSON; weights are inputs."""
@@ -52,7 +54,7 @@ class Workload(Record):
     """A model's calls, as they were recorded."""
 
     model: str
-    calls: Mapping[str, int]
+    calls: Mapping[str, Annotated[int, Field(ge=1, le=LARGEST)]]
     """How often each kind of call is made, such as 256 decode steps for one prompt."""
     parts: tuple[Part, ...]
     mlx: str = Field(default_factory=lambda: version("mlx"))
@@ -70,15 +72,38 @@ class Workload(Record):
 
 
 def load_workload(path: Path) -> Workload:
-    """Read what `save` wrote.
+    """Read what `save` wrote, which somebody may have edited, and check all of it.
 
     Raises:
-        InputError: the file is missing, or is no workload.
+        InputError: the file is missing, or is no workload that MLX would compute.
     """
     try:
-        return Workload.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as e:
+        found = Workload.model_validate_json(path.read_bytes())
+        _check(found)
+    except (OSError, ValidationError, InputError) as e:
         raise InputError(f"{path} is no workload trace: {words_of(e)}") from e
+    return found
+
+
+def _check(workload: Workload) -> None:
+    """Check what no field tells by itself: the calls of parts, and their graphs."""
+    checked: set[str] = set()
+    for place, part in enumerate(workload.parts):
+        if part.call not in workload.calls:
+            known = ", ".join(workload.calls) or "none"
+            raise InputError(
+                f"expected parts[{place}].call to be one of calls ({known}), "
+                f"found {shown(part.call)}."
+            )
+        if part.graph in checked:
+            continue
+        try:
+            check_types(part.computed)
+        except InputError as e:
+            raise InputError(f"in the graph of parts[{place}] {e}") from e
+        checked.add(part.graph)
+    if workload.chip:
+        find_profile(workload.chip)
 
 
 class _Collecting(KernelServer):

@@ -1,7 +1,9 @@
 """A model's workload is recorded, shared, and searched for what pays."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -74,6 +76,69 @@ def test_a_workload_is_shared_as_a_file(workload: Workload, tmp_path: Path) -> N
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(InputError, match="is no workload trace"):
         load_workload(tmp_path / "other.json")
+
+
+Edit = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]
+"""Changes a trace, its first part that multiplies, or the graph of that."""
+
+
+def _retyped_product(graph: dict[str, Any]) -> None:
+    product = next(node for node in graph["nodes"] if node[0] == "matmul")
+    graph["types"][product[2][0]][1] = "int32"
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (
+            lambda _, part, __: part.update(call="nosuch"),
+            r"\.call to be one of calls \(prefill 16,",
+        ),
+        (lambda _, part, __: part.update(times=-5), r"\.times to be greater than"),
+        (lambda _, part, __: part.update(times=10**30), r"\.times to be less than"),
+        (lambda trace, *_: trace["calls"].update(decode=0), "calls.decode to be greater than"),
+        (lambda trace, *_: trace.update(chip="nosuch"), "no profile of a chip 'nosuch'"),
+        (lambda _, __, g: g["nodes"][-1].__setitem__(0, "frobnicate"), "is no op that is known"),
+        (lambda _, __, g: g.update(outputs=[7777]), "output value 7777 is never made"),
+        (lambda _, __, g: g["nodes"].reverse(), "before it is made"),
+        (lambda _, __, g: g["types"][0][0].__setitem__(0, 9999999999999), "fit a machine's memory"),
+        (lambda _, __, g: g["nodes"][-1][1].clear(), "takes|cannot be computed"),
+        (lambda _, __, g: _retyped_product(g), "changes the dtype|makes int32"),
+    ],
+)
+def test_an_edited_workload_is_refused_as_a_whole(
+    workload: Workload, tmp_path: Path, edit: Edit, words: str
+) -> None:
+    trace = json.loads(workload.model_dump_json())
+    part = next(part for part in trace["parts"] if '"matmul"' in part["graph"])
+    graph = json.loads(part["graph"])
+    edit(trace, part, graph)
+    part["graph"] = json.dumps(graph)
+    (tmp_path / "trace.json").write_text(json.dumps(trace))
+    with pytest.raises(InputError, match=rf"trace.json is no workload trace: .*{words}"):
+        load_workload(tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"quantization": {"group_size": 7, "bits": 4}}, "cannot build 'llama': ValueError"),
+        ({"quantization": {"group_size": 64, "bits": "4"}}, "cannot build 'llama': TypeError"),
+        ({"hidden_size": -64}, "cannot build 'llama'"),
+        ({"hidden_size": "64"}, "cannot build 'llama': TypeError"),
+        ({"num_attention_heads": 0}, "cannot build 'llama': ZeroDivisionError"),
+        ({"num_key_value_heads": 3}, "cannot be called: ValueError"),
+        ({"model_type": ["llama"]}, "cannot build"),
+        ({"torch_dtype": "load"}, "expected torch_dtype to be one of auto, bfloat16"),
+    ],
+    ids=str,
+)
+def test_a_configuration_that_mlx_refuses_is_named(
+    tmp_path: Path, edit: dict[str, object], words: str
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | edit))
+    with pytest.raises(InputError, match=words):
+        load_target(str(tmp_path / "config.json"))
 
 
 def test_what_is_called_most_above_its_floor_comes_first(workload: Workload) -> None:
