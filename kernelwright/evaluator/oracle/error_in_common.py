@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kernelwright.evaluator.oracle.error_of_exponentials import share_lost
 from kernelwright.evaluator.oracle.float_format import Reals
 from kernelwright.evaluator.oracle.tracked import Common, Tracked
 from kernelwright.ir.graph import Graph, Node, ValueId
@@ -45,6 +46,11 @@ def with_common(node: Node, op: Op, call: Call, read: Sequence[Tracked], made: T
         if error is not None and made.values.size > read[0].values.size:
             known[node.outputs[0]] = np.where(np.isfinite(error), error, 0.0)
         return replace(made, common=known) if len(known) <= _MOST_SOURCES else made
+    if op.behaviour.makes_weights:
+        # They are divided by one sum, and all gain what that has lost.
+        gained = made.values * share_lost(read[0].values)
+        known = {node.outputs[0]: np.where(np.isfinite(gained), gained, 0.0)}
+        return replace(made, common=known) if gained.any() else made
     if not _keeps_elements(op) or not any(r.common for r in read):
         return made
     common = moved_in_common(op, call, read, made.values)

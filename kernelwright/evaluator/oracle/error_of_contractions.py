@@ -16,10 +16,12 @@ from kernelwright.evaluator.oracle.error_of_sums import (
     roundings,
 )
 from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals
-from kernelwright.ir.ops import Call, Op
+from kernelwright.ir.ops import Call, Domain, Kind, Op
 from kernelwright.ir.ops.contraction import quantized_terms
 from kernelwright.ir.ops.op import Array
 from kernelwright.ir.ops.weight import FLOAT_MODES
+
+_WORD_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,20 @@ def products_of(op: Op, call: Call, values: Sequence[Array]) -> Products:
         return Products(quantized_terms(call, *values), terms, 1.0)
     sizes = [np.abs(v) if v.dtype.kind == "f" else v for v in values]
     return Products(np.abs(op.meaning(call, *sizes)), terms, 1.0)
+
+
+def division_of(op: Op, call: Call, place: int) -> float:
+    """Return by what power of two kernels may divide an operand that they multiply with codes.
+
+    Codes stay where they are in their words of 32 bits, as in MLX's own kernels, and what they
+    are multiplied with, or the scale, is divided to make up for it.
+    """
+    domains, has_codes = op.behaviour.domains, "bits" in call.attributes
+    if Domain.PACKED not in domains or not has_codes or call.attributes.get("mode") in FLOAT_MODES:
+        return 1.0
+    packed = domains.index(Domain.PACKED)
+    is_divided = place == packed + 1 or (place < packed and op.kind is Kind.CONTRACTION)
+    return 2.0 ** (_WORD_BITS - call.integer("bits")) if is_divided else 1.0
 
 
 def error_of_contraction(

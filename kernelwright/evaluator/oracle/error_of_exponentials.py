@@ -1,11 +1,27 @@
 """What sums of exponentials lose: softmax and the logarithm of such a sum, computed in float32."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kernelwright.evaluator.oracle.error_of_sums import alike, roundings
+from kernelwright.evaluator.oracle.error_of_sums import (
+    DEVIATIONS,
+    SAMPLED,
+    alike,
+    lost_beside_large,
+    roundings,
+)
 from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals
+from kernelwright.ir.ops import Call
+
+_FEW_MAXIMA = 8
+"""Running maxima of as many numbers as a sample holds: those in no order have four or so."""
+_NEXT_TO_NOTHING = 21 * math.log(2)
+"""How far the middle one of n numbers lies below the largest, and log n more, from where on its
+exponential is next to nothing beside those of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +47,7 @@ class _Weights:
 def error_of_softmax(x: Reals, error: Reals | None, made: Reals) -> Reals:
     """Bound the error of a softmax whose steps run in float32."""
     weights = _weights_of(x, error)
-    own = weights.relative + (_roundings_of_rows(x) + 5) * UNIT
+    own = weights.relative + (_roundings_of_rows(x) + 5) * UNIT + _lost_of_rows(weights.below)
     larger = np.exp(np.minimum(weights.logarithms + own + weights.shrunk, 0.0))
     more = larger * -np.expm1(-own - weights.shrunk)
     less = made * -np.expm1(-own - weights.grown)
@@ -49,7 +65,9 @@ def error_of_logsumexp(x: Reals, error: Reals | None, made: Reals) -> Reals:
     weights = _weights_of(x, error)
     moved = np.maximum(weights.grown, weights.shrunk)
     logarithm = np.abs(made - np.max(x, axis=-1, keepdims=True))
-    lost = moved + _roundings_of_rows(x) * UNIT + 8 * UNIT * logarithm
+    lost = (
+        moved + _roundings_of_rows(x) * UNIT + 8 * UNIT * logarithm + _lost_of_rows(weights.below)
+    )
     return _of_whole_rows(lost, x, error, made)
 
 
@@ -71,6 +89,78 @@ def _log_of_sum(logarithms: Reals) -> Reals:
 def _roundings_of_rows(x: Reals) -> Reals:
     factor = alike(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], 1)
     return roundings(x.shape[-1], factor)
+
+
+def share_lost(x: Reals) -> Reals:
+    """Return what share of each row's sum of exponentials is lost, which all weights gain."""
+    return _lost_of_rows(np.max(x, axis=-1, keepdims=True) - x)
+
+
+def _lost_of_rows(below: Reals) -> Reals:
+    """Return what share of each row's sum is lost beside large weights, and where it is rescaled.
+
+    An online kernel takes weights from the largest one so far.
+    """
+    rows = below.reshape(-1, below.shape[-1])
+    sample = _sampled(rows)
+    lost = _lost_online(sample, lambda chosen: rows[chosen])
+    small = np.median(sample, axis=-1) > _NEXT_TO_NOTHING - math.log(rows.shape[-1])
+    if small.any():
+        powers = np.exp(-rows[small])
+        lost[small] = np.maximum(lost[small], lost_beside_large(powers, powers.sum(axis=-1)))
+    some = lost > 0
+    lost[some] /= np.exp(-rows[some]).sum(axis=-1)
+    return lost.reshape(*below.shape[:-1], 1)
+
+
+def error_of_rescaling(call: Call, powers: Reals) -> Reals | None:
+    """Bound what the sum of exponentials loses in an online kernel, of none above 1.
+
+    Those of differences from a row's maximum are so: 1 is among them.
+    """
+    axes = call.integers("axes")
+    rows = np.moveaxis(powers, axes, tuple(range(-len(axes), 0)))
+    shape = tuple(1 if axis in axes else n for axis, n in enumerate(powers.shape))
+    rows = rows.reshape(math.prod(shape), -1)
+    sample = -_sampled(rows)
+    sample[rows.max(axis=-1, initial=0.0) != 1] = 0.0
+    lost = _lost_online(sample, lambda chosen: -np.log(rows[chosen]))
+    return lost.reshape(shape) if lost.any() else None
+
+
+def _lost_online(sample: Reals, below_of: Callable[[NDArray[np.bool_]], Reals]) -> Reals:
+    """Bound what rows lose that are rescaled at each new maximum, from either end.
+
+    Numbers in no order have few, by a sample in which lower numbers stand for larger ones.
+    """
+    lost = np.zeros(len(sample))
+    for towards in (1, -1):
+        least = np.minimum.accumulate(sample[:, ::towards], axis=-1)
+        rises = (least[:, 1:] < least[:, :-1]).sum(axis=-1) > _FEW_MAXIMA
+        if rises.any():
+            some = np.ascontiguousarray(below_of(rises)[:, ::towards])
+            lost[rises] = np.maximum(lost[rises], _lost_by_rescaling(some))
+    return lost
+
+
+def _sampled(rows: Reals) -> Reals:
+    """Return so many numbers of each row, or all."""
+    places = np.linspace(0, rows.shape[1] - 1, SAMPLED).astype(int)
+    return rows.copy() if rows.shape[1] <= SAMPLED else rows[:, places]
+
+
+def _lost_by_rescaling(below: Reals) -> Reals:
+    """Bound what a sum loses that is multiplied by the exponential of each step of its maximum.
+
+    Equal steps have equal exponentials, which are all rounded alike.
+    """
+    least = np.minimum.accumulate(below, axis=-1)
+    steps = np.where(np.isfinite(least[:, :-1]), least[:, :-1] - least[:, 1:], 0.0)
+    so_far = np.cumsum(np.exp(-below[:, :-1]), axis=-1)
+    # A difference, an exponential of 4 ulp and a product.
+    each = np.where(steps > 0, (9 + 3 * steps) * UNIT * so_far, 0.0)
+    root = np.sqrt(np.sum(np.square(each), axis=-1))
+    return np.minimum(each.sum(axis=-1), DEVIATIONS * alike(steps) * root)
 
 
 def _of_whole_rows(lost: Reals, x: Reals, error: Reals | None, made: Reals) -> Reals:

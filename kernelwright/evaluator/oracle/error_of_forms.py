@@ -25,21 +25,21 @@ class Form:
     then another share of them.
     """
 
-    kind: Literal["tanh", "max", "log", "logsumexp", "softmax"]
+    kind: Literal["tanh", "max", "log", "logsumexp", "softmax", "exp"]
     size: float = 1.0
 
 
-_PLAIN = {"tanh": Form("tanh"), "max": Form("max"), "softmax": Form("softmax")}
+_PLAIN = {"tanh": Form("tanh"), "max": Form("max"), "softmax": Form("softmax"), "exp": Form("exp")}
 
 
 def form_of(
     op: Op, call: Call, forms: Sequence[Form | None], values: Sequence[Array], made: Array
 ) -> Form | None:
     """Recognise a value by the op that makes it and by what that reads."""
-    if op.name in ("tanh", "max", "softmax"):
+    if op.name in _PLAIN:
         return _PLAIN[op.name]
     if op.name == "cast":
-        return forms[0] if forms[0] == _PLAIN["softmax"] else None
+        return forms[0] if forms[0] in (_PLAIN["softmax"], _PLAIN["exp"]) else None
     if op.name == "log":
         return Form("log", float(np.max(np.abs(made), initial=0.0, where=np.isfinite(made))))
     if op.name == "logsumexp":

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.error_of_products import error_of_running_products
-from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals
+from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals, half_spacing
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Op, mean_divisor
 from kernelwright.ir.ops.op import Array
 
@@ -27,6 +28,10 @@ ALIKE = 2.0
 """The largest of numbers of nearly one size over the least."""
 _SHARE_OF_SPACING = 1 / 8
 """Of the sum's spacing: half of the terms lie closer together where they are rounded alike."""
+_FEW_STEPS = 4.0
+"""Steps of a sum's format: terms of more fall at any distance from one, unless they are equal."""
+_SHARES_OF_STEP = (1.0, 0.5, 0.25)
+"""Of the step at the sum of absolute terms: the sum itself stays below it where signs differ."""
 
 
 def roundings(terms: Reals | int, factor: Reals | float = 1.0) -> Reals:
@@ -73,6 +78,7 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
     added = accumulated(size, np.count_nonzero(rows, axis=1).reshape(size.shape), walk) / scale
     # Partial sums that stay small are fewer steps of their grid than a float32 holds.
     ties = np.where(cancels, 0.0, _lost_in_ties(rows, size.ravel() / scale))
+    ties = ties + lost_beside_large(rows, size.ravel() / scale)
     added = added + ties.reshape(size.shape)
     lost = scale * overflowed(added, size / scale, made / scale)
     if error is None:
@@ -141,6 +147,60 @@ def _lost_in_ties(rows: Reals, sizes: Reals) -> Reals:
     return lost
 
 
+def lost_beside_large(rows: Reals, sizes: Reals) -> Reals:
+    """Bound what rows lose most of whose terms are next to nothing beside a few large ones.
+
+    Between two powers of two a float32 sum is a whole number of steps, and so is what it grows by:
+    each term is rounded to steps by itself. That is the same in any order, and no random walk
+    where terms fall short of half a step and all of them are lost.
+    """
+    lost = np.zeros(len(rows))
+    if rows.shape[1] < SAMPLED:
+        return lost
+    steps = _steps_at(sizes)
+    shows = (_typical(rows) < _FEW_STEPS * steps) & np.isfinite(sizes) & (sizes > 0)
+    if not shows.any():
+        return lost
+    small = rows[shows]
+    for share in _SHARES_OF_STEP:
+        step = share * steps[shows, None]
+        walked = np.cumsum(np.rint(small / step) * step - small, axis=1)
+        # Of any neighbours, as where a lane that holds a large term takes some of the others.
+        apart = walked.max(axis=1, initial=0.0) - walked.min(axis=1, initial=0.0)
+        lost[shows] = np.maximum(lost[shows], apart)
+    return lost
+
+
+def _lost_so_far(op: Op, call: Call, x: Reals, sizes: Reals) -> Reals | float:
+    """Bound what each running sum loses as `lost_beside_large` has it, in their own order."""
+    assert op.meaning is not None
+    axis = call.integer("axis")
+    ends = sizes.max(axis=axis, initial=0.0).ravel()
+    rows = np.moveaxis(x, axis, -1).reshape(len(ends), -1)
+    if rows.shape[1] < SAMPLED or not (_typical(rows) < _FEW_STEPS * _steps_at(ends)).any():
+        return 0.0
+    lost = np.zeros(x.shape)
+    for share in _SHARES_OF_STEP:
+        steps = share * _steps_at(sizes)
+        off = np.rint(x / steps) * steps - x
+        walked = op.meaning(call, np.where(np.isfinite(off), off, 0.0))
+        lost = np.maximum(lost, np.abs(walked))
+    return np.where(np.isfinite(sizes), lost, 0.0)
+
+
+def _steps_at(sizes: Reals) -> Reals:
+    """Return how far neighbours of float32 lie apart at each size."""
+    return 2 * half_spacing(np.where(np.isfinite(sizes), sizes, 0.0), Dtype.FLOAT32)
+
+
+def _typical(rows: Reals) -> Reals:
+    """Return the middle one of the sizes of each row's terms that are not zero, of a sample."""
+    sample = np.sort(np.abs(rows[:, np.linspace(0, rows.shape[1] - 1, SAMPLED).astype(int)]))
+    zeros = (sample == 0).sum(axis=1, keepdims=True)
+    middle = np.minimum((zeros + SAMPLED) // 2, SAMPLED - 1)
+    return np.asarray(np.take_along_axis(sample, middle, axis=1)[:, 0])
+
+
 def _grid_steps(rows: Reals) -> Reals:
     """Return for each row the largest power of two that all its numbers are multiples of."""
     kept = np.where(np.isfinite(rows), rows, 0.0)
@@ -185,7 +245,8 @@ def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array
     if op.name == "cumsum":
         factor = np.expand_dims(alike_along(x, axis), axis)
         size = np.asarray(op.meaning(call, np.abs(x)))
-        lost = overflowed(accumulated(size, terms, factor), size, made)
+        added = accumulated(size, terms, factor) + _lost_so_far(op, call, x, size)
+        lost = overflowed(added, size, made)
         return lost if error is None else lost + op.meaning(call, error)
     if op.name == "cumprod":
         return error_of_running_products(op, call, x, error, made)

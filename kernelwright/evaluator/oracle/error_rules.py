@@ -9,9 +9,17 @@ from kernelwright.evaluator.oracle.addends import Addends
 from kernelwright.evaluator.oracle.error_by_chance import errors_by_chance
 from kernelwright.evaluator.oracle.error_in_common import adds_terms, moved_in_common
 from kernelwright.evaluator.oracle.error_of_arithmetic import error_of_arithmetic
-from kernelwright.evaluator.oracle.error_of_contractions import error_of_contraction, products_of
+from kernelwright.evaluator.oracle.error_of_contractions import (
+    division_of,
+    error_of_contraction,
+    products_of,
+)
 from kernelwright.evaluator.oracle.error_of_elements import carried_error, may_cancel
-from kernelwright.evaluator.oracle.error_of_exponentials import error_of_logsumexp, error_of_softmax
+from kernelwright.evaluator.oracle.error_of_exponentials import (
+    error_of_logsumexp,
+    error_of_rescaling,
+    error_of_softmax,
+)
 from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
 from kernelwright.evaluator.oracle.error_of_moves import data_places, errors_of_move, moves
 from kernelwright.evaluator.oracle.error_of_order import (
@@ -56,7 +64,10 @@ def error_of(
         error = error_of_view(op, call, read[0], made[0])
         return [Tracked(made[0], error, call.outputs[0].dtype, is_stored=error is None)]
     errors = [r.read_error() for r in read]
-    errors = [_with_flushed(r, e) for r, e in zip(read, errors, strict=True)]
+    errors = [
+        _with_flushed(r, e, FLOAT32.least_normal * division_of(op, call, place))
+        for place, (r, e) in enumerate(zip(read, errors, strict=True))
+    ]
     values = [r.values for r in read]
     products = products_of(op, call, values) if _adds_products(op, values, made[0]) else None
     found: list[Reals | None] = [
@@ -69,7 +80,12 @@ def error_of(
     if adds_terms(op) and found[0] is not None:
         found[0] = found[0] + _of_common(op, call, read, made[0])
     forms = [r.form for r in read]
-    other = error_of_other_form(op, forms, values, made[0])
+    is_of_powers = op.name == "sum" and forms[0] is not None and forms[0].kind == "exp"
+    other = (
+        error_of_rescaling(call, values[0])
+        if is_of_powers
+        else error_of_other_form(op, forms, values, made[0])
+    )
     if other is not None:
         found[0] = other if found[0] is None else found[0] + other
     form = form_of(op, call, forms, values, made[0]) if len(made) == 1 else None
@@ -102,12 +118,12 @@ def _of_common(op: Op, call: Call, read: Sequence[Tracked], made: Array) -> Real
     return np.asarray(sum((np.abs(e) for e in common.values()), np.zeros(made.shape)))
 
 
-def _with_flushed(read: Tracked, error: Reals | None) -> Reals | None:
-    """Let an operand be flushed to zero that is a float32 denormal: GPUs do that."""
+def _with_flushed(read: Tracked, error: Reals | None, least: float) -> Reals | None:
+    """Let an operand below the least number be zero: GPUs flush float32 denormals."""
     if read.dtype not in (Dtype.FLOAT32, Dtype.BFLOAT16):
         return error
     size = np.abs(read.values)
-    flushed = (size < FLOAT32.least_normal) & (size > 0)
+    flushed = (size < least) & (size > 0)
     if not flushed.any():
         return error
     lost = np.where(flushed, size, 0.0)

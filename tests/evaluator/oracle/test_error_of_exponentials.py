@@ -95,3 +95,76 @@ def test_weights_may_be_rounded_before_they_are_divided_by_their_sum(
     found = rounded @ values.astype(np.float32) / powers.sum(axis=-1, keepdims=True)
     assert passes(case, found.astype(np.float16))
     assert not passes(case, (1.001 * found).astype(np.float16))
+
+
+def online(x: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return each row's maximum and sum of exponentials, of one number after the other."""
+    peak, total = x[:, 0].copy(), np.ones(len(x), np.float32)
+    for column in x.T[1:]:
+        higher = np.maximum(peak, column)
+        total = total * np.exp(peak - higher) + np.exp(column - higher)
+        peak = higher
+    return peak[:, None], total[:, None]
+
+
+def composed_softmax(x: mx.array) -> mx.array:
+    powers = mx.exp(x - mx.max(x, axis=-1, keepdims=True))
+    return powers / mx.sum(powers, axis=-1, keepdims=True)
+
+
+def composed_logsumexp(x: mx.array) -> mx.array:
+    peak = mx.max(x, axis=-1, keepdims=True)
+    return peak + mx.log(mx.sum(mx.exp(x - peak), axis=-1, keepdims=True))
+
+
+def rows_for_online_kernels() -> NDArray[np.float32]:
+    """Return a ramp, each of whose numbers is the largest so far, and a large one before others."""
+    random = np.random.default_rng(7)
+    others = random.uniform(-16.8, -16.5, 1023)
+    return np.stack([np.linspace(0, 1, 1024), np.append(0.25, others)]).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "function", [composed_logsumexp, lambda x: mx.logsumexp(x, axis=-1, keepdims=True)]
+)
+def test_an_online_logsumexp_may_lose_what_it_rescales_and_what_is_next_to_nothing(
+    function: Callable[[mx.array], mx.array],
+) -> None:
+    x = rows_for_online_kernels()
+    case = case_of(function, x)
+    peak, total = online(x)
+    assert passes(case, peak + np.log(total))
+    assert not passes(case, peak + np.log(total * np.float32(1 + 1e-3)))
+
+
+@pytest.mark.parametrize("function", [composed_softmax, lambda x: mx.softmax(x, axis=-1)])
+def test_an_online_softmax_may_lose_what_it_rescales_and_what_is_next_to_nothing(
+    function: Callable[[mx.array], mx.array],
+) -> None:
+    x = rows_for_online_kernels()
+    case = case_of(function, x)
+    peak, total = online(x)
+    assert passes(case, np.exp(x - peak) / total)
+    assert not passes(case, np.exp(x - peak) / (total * np.float32(1 + 1e-3)))
+
+
+def test_what_a_sum_of_weights_loses_moves_their_products_all_one_way() -> None:
+    x = rows_for_online_kernels()[1:]
+    values = np.linspace(0, 1, 1024, dtype=np.float32)[:, None]
+    case = case_of(shares, x, values)
+    peak, total = online(x)
+    found = np.cumsum(np.exp(x - peak) * values[:, 0], axis=-1)[:, -1:] / total
+    assert passes(case, found)
+    assert not passes(case, found * np.float32(1 + 1e-3))
+
+
+def test_rows_in_no_order_allow_nothing_for_rescaling() -> None:
+    x = np.random.default_rng(8).standard_normal((4, 1024)).astype(np.float32)
+    limits = [
+        case_of(lambda x: mx.logsumexp(x, axis=-1), rows).expected_outputs[0].element_tolerance
+        for rows in (x, np.sort(x))
+    ]
+    assert limits[0] is not None
+    assert limits[1] is not None
+    assert (limits[0] < 2e-5).all()
+    assert (limits[1] > 1.5 * limits[0]).all()

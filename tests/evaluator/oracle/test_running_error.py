@@ -380,6 +380,34 @@ def test_a_dequantized_number_may_be_rounded_before_its_bias_is_added() -> None:
     assert not passes(reference, np.full((1, 32), product + bias + 0.05, np.float16))
 
 
+@pytest.mark.parametrize(("size", "is_right"), [(1e-31, True), (1e-28, False)])
+def test_what_meets_codes_may_be_divided_by_their_place_in_a_word(
+    size: float, is_right: bool
+) -> None:
+    """What is divided by 2^28 may be flushed to zero that is none by itself."""
+
+    def product(x: mx.array, w: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+        return mx.quantized_matmul(x, w, scales, biases, group_size=32, bits=4)
+
+    random = np.random.default_rng(9)
+    x = (size * random.uniform(1, 2, (1, 32))).astype(np.float32)
+    levels = random.integers(1, 16, (8, 32))
+    words = (levels.reshape(8, 4, 8) << np.arange(0, 32, 4)).sum(-1).astype(np.uint32)
+    scales, biases = np.ones((8, 1), np.float32), np.zeros((8, 1), np.float32)
+    given = (x, words, scales, biases)
+    zeros = [mx.zeros(a.shape, getattr(mx, a.dtype.name)) for a in given]
+    graph = canonicalize(capture(product, *zeros))
+    tolerances = Task(graph, "task").output_tolerances
+    reference = calibrate(Case(graph, Distribution.NORMAL), given, tolerances)
+    places = 16.0 ** (np.arange(32) % 8)
+    divided = (x / places).astype(np.float32)
+    divided[np.abs(divided) < 2.0**-126] = 0
+    assert passes(reference, (x @ levels.T.astype(np.float32)).astype(np.float32))
+    assert passes(reference, divided @ (levels * places).T.astype(np.float32))
+    lost = np.where(np.arange(32) % 8 == 7, 0, x)
+    assert passes(reference, (lost @ levels.T).astype(np.float32)) is is_right
+
+
 def test_an_overflow_may_meet_an_infinity_of_the_other_sign() -> None:
     def step(x: mx.array) -> mx.array:
         return x[0] + 0.001 * mx.square(x[1])
@@ -685,6 +713,37 @@ def test_equal_terms_may_all_be_rounded_alike_behind_a_few_large_ones() -> None:
     assert np.abs(serial / x.mean(axis=1, dtype=np.float64) - 1).max() > 1700 * 2.0**-24
     assert passes(one, serial)
     assert not passes(one, serial * np.float32(1.0005))
+
+
+def beside_one(terms: int, share: float, place: int) -> NDArray[np.float32]:
+    """Return rows of one and of many small terms, of a share of the distance of neighbours of 1."""
+    random = np.random.default_rng(6)
+    x = share * 2.0**-23 * random.uniform(0.95, 1.05, (2, terms))
+    x[:, place] = 1
+    return x.astype(np.float32)
+
+
+@pytest.mark.parametrize("place", [0, 700])
+@pytest.mark.parametrize("share", [0.4, 0.7])
+@pytest.mark.parametrize("function", [mx.sum, mx.mean, mx.cumsum])
+def test_small_terms_may_all_be_rounded_one_way_beside_a_large_one(
+    function: Callable[..., mx.array], share: float, place: int
+) -> None:
+    x = beside_one(1024, share, place)
+    one = case_of(lambda x: function(x, axis=-1), x)
+    serial = np.cumsum(x, axis=-1)
+    if function is not mx.cumsum:
+        serial = serial[:, -1] / np.float32(1024 if function is mx.mean else 1)
+    exact = one.expected_outputs[0].expected
+    assert passes(one, serial)
+    assert not passes(one, (exact + 6 * (serial - exact)).astype(np.float32))
+
+
+def test_running_sums_before_a_large_term_lose_nothing_beside_it() -> None:
+    x = beside_one(1024, 0.4, 700)
+    one = case_of(lambda x: mx.cumsum(x, axis=-1), x)
+    limits = one.expected_outputs[0].tolerance_at(np.arange(2048)).reshape(2, 1024)
+    assert (limits[:, :700] < 1e-4 * np.cumsum(x, axis=-1)[:, :700]).all()
 
 
 def test_zeros_among_the_terms_of_a_sum_allow_it_nothing() -> None:
