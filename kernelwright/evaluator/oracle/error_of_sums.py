@@ -30,6 +30,8 @@ _SHARE_OF_SPACING = 1 / 8
 """Of the sum's spacing: half of the terms lie closer together where they are rounded alike."""
 _FEW_STEPS = 4.0
 """Steps of a sum's format: terms of more fall at any distance from one, unless they are equal."""
+_SHARE_OF_MANY = 1 / 4
+"""Of a sum: what so many terms as there are would come to, were they all as the middle one."""
 _SHARES_OF_STEP = (1.0, 0.5, 0.25)
 """Of the step at the sum of absolute terms: the sum itself stays below it where signs differ."""
 
@@ -157,13 +159,12 @@ def lost_beside_large(rows: Reals, sizes: Reals) -> Reals:
     lost = np.zeros(len(rows))
     if rows.shape[1] < SAMPLED:
         return lost
-    steps = _steps_at(sizes)
-    shows = (_typical(rows) < _FEW_STEPS * steps) & np.isfinite(sizes) & (sizes > 0)
+    shows = _are_small(rows, sizes) & np.isfinite(sizes)
     if not shows.any():
         return lost
-    small = rows[shows]
+    small, steps = rows[shows], _steps_at(sizes[shows])
     for share in _SHARES_OF_STEP:
-        step = share * steps[shows, None]
+        step = share * steps[:, None]
         walked = np.cumsum(np.rint(small / step) * step - small, axis=1)
         # Of any neighbours, as where a lane that holds a large term takes some of the others.
         apart = walked.max(axis=1, initial=0.0) - walked.min(axis=1, initial=0.0)
@@ -177,7 +178,7 @@ def _lost_so_far(op: Op, call: Call, x: Reals, sizes: Reals) -> Reals | float:
     axis = call.integer("axis")
     ends = sizes.max(axis=axis, initial=0.0).ravel()
     rows = np.moveaxis(x, axis, -1).reshape(len(ends), -1)
-    if rows.shape[1] < SAMPLED or not (_typical(rows) < _FEW_STEPS * _steps_at(ends)).any():
+    if rows.shape[1] < SAMPLED or not _are_small(rows, ends).any():
         return 0.0
     lost = np.zeros(x.shape)
     for share in _SHARES_OF_STEP:
@@ -193,12 +194,14 @@ def _steps_at(sizes: Reals) -> Reals:
     return 2 * half_spacing(np.where(np.isfinite(sizes), sizes, 0.0), Dtype.FLOAT32)
 
 
-def _typical(rows: Reals) -> Reals:
-    """Return the middle one of the sizes of each row's terms that are not zero, of a sample."""
+def _are_small(rows: Reals, sizes: Reals) -> NDArray[np.bool_]:
+    """Mark rows most of whose terms are next to nothing beside a few, by a sample of them."""
     sample = np.sort(np.abs(rows[:, np.linspace(0, rows.shape[1] - 1, SAMPLED).astype(int)]))
     zeros = (sample == 0).sum(axis=1, keepdims=True)
     middle = np.minimum((zeros + SAMPLED) // 2, SAMPLED - 1)
-    return np.asarray(np.take_along_axis(sample, middle, axis=1)[:, 0])
+    typical = np.take_along_axis(sample, middle, axis=1)[:, 0]
+    few = typical * rows.shape[1] < _SHARE_OF_MANY * sizes
+    return np.asarray(few & (typical < _FEW_STEPS * _steps_at(sizes)))
 
 
 def _grid_steps(rows: Reals) -> Reals:
