@@ -280,7 +280,7 @@ def test_an_option_that_says_nothing_is_refused(
     what: Callable[..., object], options: dict[str, object], words: str
 ) -> None:
     with pytest.raises(InputError, match=words):
-        optimize(what, **options)  # type: ignore[call-overload]
+        optimize(what, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("options", [{"buckets": [1]}, {"axis": 1}, {"padded": [1]}], ids=str)
@@ -288,7 +288,7 @@ def test_what_varies_in_a_function_alone_is_refused_with_a_model(
     options: dict[str, object],
 ) -> None:
     with pytest.raises(InputError, match="with a function alone, found them with the model Linear"):
-        optimize(Linear(8, 8), **options)  # type: ignore[call-overload]
+        optimize(Linear(8, 8), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
