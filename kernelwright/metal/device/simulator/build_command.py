@@ -337,7 +337,11 @@ class Watching:
     def compile(self, command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
         """Compile; what fails here has been compiled before in the plain way."""
         listing = source.with_suffix(".ll")
-        status, said = _whole(command, source, listing, SEEN_FLAGS)
+        if may_part(source.read_text()):
+            front = _front(command, source, listing, _with_operation_paths)
+            status, said = _passed(front, listing, SEEN_FLAGS)
+        else:
+            status, said = _whole(command, source, listing, SEEN_FLAGS)
         if status != 0:
             return status, said
         watched = watch(listing.read_text(), _descriptions(self.unit))

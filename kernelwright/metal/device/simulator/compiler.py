@@ -210,7 +210,7 @@ def compile_unit(
         options += (*METERED_FLAGS, *OPTIMISING_FLAGS, *map(_digest, _METERING))
     if variant == "branches":
         options += (*WATCHED_FLAGS, *SEEN_FLAGS, digest_of(_WATCHING, "*.py"))
-        options += (_digest("sound_arithmetic.py"),)
+        options += tuple(map(_digest, _PATHS))
     if variant == "plain":
         rules = (digest_of(_HERE, "*_rules.py"), digest_of(_HERE, "syntax_tree.py"))
         options += (_UNFOLDED, *SCALAR_FLAGS, _EXAMINED[unit.sees_addresses], *rules)

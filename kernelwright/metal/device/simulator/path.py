@@ -32,6 +32,10 @@ _WORDS = re.compile(
     r"|\w*cooperative_tensor)\b|#\s*include\s*\"|##"
 )
 _PATH, _ROUND, _PLACE, _RETURN = "@kw_path", "@kw_enter_round", "@kw_come_to", "@kw_return_from"
+TOLD = (_PATH, _ROUND, _PLACE, _RETURN)
+"""What is called to tell paths; nothing else is done by it."""
+ROUND = "%kw.round"
+"""With this begin the names of conditions by which rounds are counted."""
 _EFFECTS = "nounwind willreturn memory(inaccessiblemem: readwrite)"
 _DECLARATIONS = f"""
 declare ptr {_PATH}() {_EFFECTS}
@@ -206,7 +210,7 @@ def _add_path(flow: _Flow, added: dict[int, list[str]]) -> None:
 
 def _round(flow: _Flow, loop: _Loop) -> Iterator[str]:
     """Yield what counts the rounds of a loop, at its start."""
-    function, line, name = flow.function, flow.line(loop.first), f"%kw.round{loop.first}"
+    function, line, name = flow.function, flow.line(loop.first), f"{ROUND}{loop.first}"
     ways = [
         (function.entry if block == ENTRY else block, flow.blocks[block] >= loop.first)
         for block, following in function.successors.items()

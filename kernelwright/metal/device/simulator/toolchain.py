@@ -271,14 +271,14 @@ def target_flags(machine: str = platform.machine(), system: str = sys.platform) 
     if architecture is None:
         raise DeviceError(f"the simulator runs on x86-64 and arm64 processors, found {machine!r}.")
     # Half precision conversions (F16C) come with v3; every arm64 has its own.
-    processor = ("-march=x86-64-v3",) if architecture == "x86_64" else ("-march=armv8.2-a+fp16",)
-    processor += _SCHEDULING
+    processor = "-march=x86-64-v3" if architecture == "x86_64" else "-march=armv8.2-a+fp16"
+    options = (processor, *_SCHEDULING)
     if system == "darwin":
-        return (f"--target={architecture}-apple-macos13", *processor)
+        return (f"--target={architecture}-apple-macos13", *options)
     # A big frame touches each of its pages, so that it cannot step over the end of its stack into
     # a neighbour; macOS does so by itself.
     triple = f"--target={architecture}-unknown-linux-gnu"
-    return (triple, *processor, "-fstack-clash-protection")
+    return (triple, *options, "-fstack-clash-protection")
 
 
 def flags(variant: Variant, math_mode: MathMode = "safe") -> tuple[str, ...]:

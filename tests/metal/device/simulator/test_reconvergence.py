@@ -6,13 +6,21 @@ from numpy.typing import NDArray
 
 from kernelwright.metal import simulator
 from kernelwright.metal.device.simulator import compiler
-from kernelwright.metal.device.simulator.library import SimulatedKernel
+from kernelwright.metal.device.simulator.library import Library, SimulatedKernel
 from kernelwright.metal.device.simulator.record import Outcome
 from tests.metal.device.simulator.random_reconvergence import HEAD, LANES, Writer
 
 _KERNELS = 12
 _THREADS = 48
-_MODES = ("plain", "shuffled", "sanitized", "counted", "wide")
+_MODES = ("plain", "shuffled", "sanitized", "counted", "wide", "watched")
+
+
+def _compile(text: str, mode: str) -> Library:
+    library = simulator.compile(text)
+    if mode == "watched":
+        # Launches take it for the plain build.
+        library._images["plain", ()] = library.image("branches")
+    return library
 
 
 def _launch(
@@ -37,7 +45,7 @@ def test_random_kernels_give_what_lockstep_gives(
         monkeypatch.setattr(compiler, "WIDE_THREADS", 1)
         monkeypatch.setattr(compiler, "MOST_WIDE_ENTRIES", _KERNELS)
     writers = {n: Writer(n) for n in range(seed * _KERNELS, (seed + 1) * _KERNELS)}
-    library = simulator.compile(HEAD + "".join(w.text() for w in writers.values()))
+    library = _compile(HEAD + "".join(w.text() for w in writers.values()), mode)
     x = np.random.default_rng(seed).integers(0, 64, _THREADS, np.uint32)
 
     for n, writer in writers.items():
@@ -90,7 +98,7 @@ def test_lanes_with_one_key_act_together(
     x = np.random.default_rng(0).integers(0, 64, 2 * LANES, np.uint32)
     y = np.zeros_like(x)
 
-    outcome = _launch(simulator.compile(text).kernel("k"), mode, x, y)
+    outcome = _launch(_compile(text, mode).kernel("k"), mode, x, y)
 
     lanes = np.arange(LANES)
     of_lane = lanes if text is _WATERFALL else 1 << lanes
@@ -180,7 +188,7 @@ def test_lanes_know_their_own_path_when_others_have_run(
     i = np.arange(1024)
     x, y = i.astype(np.uint32), np.zeros(1024, np.uint32)
 
-    outcome = _launch(simulator.compile(_BEHIND_A_BARRIER).kernel("k"), mode, x, y)
+    outcome = _launch(_compile(_BEHIND_A_BARRIER, mode).kernel("k"), mode, x, y)
 
     assert y.tolist() == ((i ^ 1) + i + 32 + 16 * (i % 32 < 16)).tolist()
     assert outcome.reports == ()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from kernelwright.metal.device.simulator.branches.listing import Block, Function, Instruction
+from kernelwright.metal.device.simulator.path import TOLD
 from kernelwright.metal.device.simulator.wide.assembly import NAME
 
 _OFFSET = re.compile(r"i64 (\d+)$")
@@ -91,6 +92,8 @@ class Taint:
 
     def _call(self, instruction: Instruction, names: list[str], *, is_tainted: bool) -> bool:
         """Let a call carry what it is given to what it is given to write."""
+        if any(f"{told}(" in instruction.text for told in TOLD):
+            return False
         if f"{_EXCHANGE}(" in instruction.text:
             given, result = names[0], names[1]
             if self._holds_data(given, instruction):

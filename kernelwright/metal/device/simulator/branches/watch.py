@@ -26,6 +26,7 @@ from kernelwright.metal.device.simulator.branches.predicate import (
     kind_of,
 )
 from kernelwright.metal.device.simulator.branches.taint import Taint
+from kernelwright.metal.device.simulator.path import ROUND
 from kernelwright.metal.device.simulator.sound_arithmetic import GUARD
 from kernelwright.metal.device.simulator.toolchain import INCLUDE
 from kernelwright.metal.diagnostic import Record
@@ -346,7 +347,7 @@ def _library_bounds() -> frozenset[tuple[str, str]]:
 
 def _is_condition(instruction: Instruction) -> bool:
     text = instruction.text
-    if _NOT.match(text) or instruction.result.startswith(GUARD):
+    if _NOT.match(text) or instruction.result.startswith((GUARD, ROUND)):
         return False
     return bool(COMPARISON.match(text) or LOGIC.match(text))
 
