@@ -160,7 +160,7 @@ def _lost_by_rescaling(below: Reals) -> Reals:
     # A difference, an exponential of 4 ulp and a product.
     each = np.where(steps > 0, (9 + 3 * steps) * UNIT * so_far, 0.0)
     root = np.sqrt(np.sum(np.square(each), axis=-1))
-    return np.minimum(each.sum(axis=-1), DEVIATIONS * alike(steps) * root)
+    return np.asarray(np.minimum(each.sum(axis=-1), DEVIATIONS * alike(steps) * root))
 
 
 def _of_whole_rows(lost: Reals, x: Reals, error: Reals | None, made: Reals) -> Reals:
