@@ -100,11 +100,11 @@ class _Watch:
         if self.found is not None or self._is_collecting:
             return
         if event == "call":
-            what = _entered(frame.f_code)
+            what = effect_of_code(frame.f_code)
             if self.unseen is not None and not is_library_file(frame.f_code.co_filename):
                 self.unseen.entered(frame)
         elif event == "c_call":
-            what = _builtin(called)
+            what = effect_of_builtin(called)
         else:
             return
         if what:
@@ -130,7 +130,8 @@ class _Watch:
         return line
 
 
-def _entered(code: CodeType) -> str:
+def effect_of_code(code: CodeType) -> str:
+    """Say what a function of Python's library does that a kernel does not; often nothing."""
     if code.co_name in ("__getattr__", "__getitem__") and code.co_qualname.startswith("CDLL."):
         return "calls compiled code that cannot be looked into (ctypes)"
     if code in _LOGS:
@@ -142,7 +143,8 @@ def _entered(code: CodeType) -> str:
     return ""
 
 
-def _builtin(called: object) -> str:
+def effect_of_builtin(called: object) -> str:
+    """Say what a function that is written in C does that a kernel does not; often nothing."""
     name = getattr(called, "__name__", "")
     module, owner = getattr(called, "__module__", None), getattr(called, "__self__", None)
     if called is print:

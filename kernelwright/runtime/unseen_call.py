@@ -86,7 +86,7 @@ class UnseenCalls:
 
     def _replace(self, space: dict[str, object], name: str, value: object) -> None:
         value = getattr(value, "__unseen__", value) if isinstance(value, _Wrapper) else value
-        what = _what(value)
+        what = effect_of_compiled(value)
         if not what:
             return
         assert callable(value)
@@ -147,7 +147,7 @@ def _has_key(values: tuple[object, ...]) -> bool:
     )
 
 
-def _what(value: object) -> str:
+def effect_of_compiled(value: object) -> str:
     """Say what a function does that a kernel does not; nothing where it only computes."""
     kind = type(value)
     if any(base.__module__ == "_ctypes" and base.__name__ == "CFuncPtr" for base in kind.__mro__):

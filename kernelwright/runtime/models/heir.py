@@ -27,7 +27,8 @@ class _Silent:
 def _kind_of_classes(kind: type[type]) -> type[type]:
     """Return a class for classes that are equal to those whose place they take.
 
-    Code may look up what to do by `type(layer)`, or compare it.
+    Code may look up what to do by `type(layer)`, or compare it. What it sets there, every object of
+    the class has, and has for good.
     """
 
     def __eq__(cls: type, other: object) -> bool:  # noqa: N807
@@ -36,7 +37,16 @@ def _kind_of_classes(kind: type[type]) -> type[type]:
     def __hash__(cls: type) -> int:  # noqa: N807
         return type.__hash__(_original(cls))
 
-    return type(kind.__name__, (kind,), {"__eq__": __eq__, "__hash__": __hash__})
+    def __setattr__(cls: type, name: str, value: object) -> None:  # noqa: N807
+        setattr(_original(cls), name, value)
+
+    def __delattr__(cls: type, name: str) -> None:  # noqa: N807
+        delattr(_original(cls), name)
+
+    body = {"__eq__": __eq__, "__hash__": __hash__}
+    return type(
+        kind.__name__, (kind,), {**body, "__setattr__": __setattr__, "__delattr__": __delattr__}
+    )
 
 
 def _original(kind: type) -> object:

@@ -214,7 +214,10 @@ class Installation:
         chosen = self._decide(module, seen)
         self._serves |= bool(chosen)
         self._sizes[without_sizes(key)] += 1
-        kept = self.trials.weigh(key, chosen, root_call(module, key, args, kwargs))
+        # What a step as one function is made of runs once for all steps.
+        is_pure = not self.chooser.refusal(self.model)
+        root = root_call(module, key, args, kwargs) if is_pure else None
+        kept = self.trials.weigh(key, chosen, root)
         if kept is not None:
             self._note_kept(kept)
         for found in modules:
@@ -328,7 +331,8 @@ def explain_model(model: Module, args: tuple[object, ...], kwargs: Mapping[str, 
             name = ".".join(map(str, path)) or "the whole model"
             rows.append(f"{name} ({own_class(module).__name__}): kernels")
     served = "; ".join(sorted(rows)) or f"MLX runs all of it: {_why_nothing(site.owner)}"
-    return "; ".join([served, *site.owner.faults()])
+    refusals = site.owner.chooser.refusals
+    return "; ".join([served, *(refusals[name] for name in sorted(refusals)), *site.owner.faults()])
 
 
 def _why_nothing(owner: Installation) -> str:

@@ -9,14 +9,15 @@ from mlx.nn.layers.base import Module
 from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.nest import array_types, call_key
+from kernelwright.runtime.models.purity.examination import effect_of_module
 from kernelwright.runtime.models.recorded import Results, Trace, result_types
 from kernelwright.runtime.models.route import Plan, make_plan
 from kernelwright.runtime.models.shadow import rotates
-from kernelwright.runtime.models.site import SeenCall, own_method
+from kernelwright.runtime.models.site import METHODS, SeenCall, own_method, site_of
 from kernelwright.runtime.models.surroundings import Surroundings
 from kernelwright.runtime.models.trace import trace_call
 from kernelwright.runtime.models.translated import Translation
-from kernelwright.runtime.models.tree import all_modules, structure, submodules
+from kernelwright.runtime.models.tree import all_modules, own_class, structure, submodules
 from kernelwright.runtime.server import KernelServer
 
 Chosen = list[tuple[SeenCall, Plan]]
@@ -30,6 +31,12 @@ class PlanChooser:
     server: KernelServer
     faults: dict[str, str] = field(default_factory=dict)
     """What went wrong where a class of modules was looked at: ours, and none of the model's."""
+    refusals: dict[str, str] = field(default_factory=dict)
+    """What classes of modules do besides computing, so that they run their own code."""
+    _examined: dict[tuple[object, ...], str] = field(default_factory=dict)
+    """What modules of a structure do besides computing; empty where they only compute."""
+    _met: dict[int, str] = field(default_factory=dict)
+    """The same for the modules of the call that is looked at, by their addresses."""
     _plans: dict[tuple[object, ...], Plan | None] = field(default_factory=dict)
     _alike: dict[tuple[object, ...], list[tuple[Trace, Plan | None]]] = field(default_factory=dict)
 
@@ -47,9 +54,41 @@ class PlanChooser:
         """Plan anew: champions, or what the model's code reads, are not what they were."""
         self._plans.clear()
         self._alike.clear()
+        self._examined.clear()
+        self.refusals.clear()
+
+    def refusal(self, module: Module) -> str:
+        """Say why a module, with all inside it, may not be traced; empty where it may.
+
+        Nothing of it is run to find that out.
+        """
+        for _, found in all_modules(module):
+            if id(found) not in self._met:
+                self._met[id(found)] = self._own_refusal(found)
+            if self._met[id(found)]:
+                return self._met[id(found)]
+        return ""
+
+    def _own_refusal(self, module: Module) -> str:
+        """Say why a module's own code may not be traced."""
+        name = own_class(module).__name__
+        site = site_of(module)
+        if site is not None and site.varying:
+            said = f"its attribute {min(site.varying)} keeps changing"
+        else:
+            key = structure(module)
+            if key not in self._examined:
+                effect = effect_of_module(module, METHODS)
+                self._examined[key] = f"it {effect.what}{effect.line}" if effect is not None else ""
+            said = self._examined[key]
+        if not said:
+            return ""
+        self.refusals[name] = f"{name} runs its own code: {said}"
+        return self.refusals[name]
 
     def choose(self, module: Module, seen: Sequence[SeenCall]) -> Chosen:
         """Choose kernels for the calls that were seen while a module was called."""
+        self._met.clear()
         results: Results = {
             (id(c.module), c.method, array_types((c.args, dict(c.kwargs)))): result_types(c.result)
             for c in seen
@@ -96,7 +135,7 @@ class PlanChooser:
         trace: Trace | None = None
         plan: Plan | None = None
         try:
-            _check_reads(call)
+            self._check(call)
             trace, plan = self._traced(call, results)
         except KernelwrightError:
             # It does what no graph holds; the modules inside may do less.
@@ -107,6 +146,12 @@ class PlanChooser:
         if trace is None or trace.is_shared:
             self._plans[key] = plan
         return plan
+
+    def _check(self, call: SeenCall) -> None:
+        """Refuse a call whose code does more than compute, or reads what changes unnoticed."""
+        if refusal := self.refusal(call.module):
+            raise UnsupportedError(refusal)
+        _check_reads(call)
 
     def _traced(self, call: SeenCall, results: Results) -> tuple[Trace, Plan | None]:
         """Return a plan whose graphs hold rotary embeddings, where kernels serve all of them."""

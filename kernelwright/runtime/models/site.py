@@ -22,6 +22,8 @@ from kernelwright.runtime.models.unpacked import PackedInputs, Unpacking, unpack
 METHODS = ("__call__", "as_linear")
 """What models call of a module: itself, and an embedding as the last projection."""
 MOST_ROUTES = 64
+_MOST_VALUES = 8
+"""Of an attribute, for which a module is looked at again; more means that it always changes."""
 _CHANGING = ("clear", "pop", "popitem", "setdefault", "__ior__")
 """What changes a module as the dict that it is; its `update` sets each parameter."""
 
@@ -31,6 +33,8 @@ class Owner(Protocol):
 
     epoch: int
     """Grows whenever something of the model's structure changes."""
+    calls: int
+    """Of the whole model."""
 
     @property
     def unpacking(self) -> Unpacking | None:
@@ -79,6 +83,10 @@ class Site:
     """Other models that hold the module, too, and were there before."""
     packed_inputs: PackedInputs = field(default_factory=PackedInputs)
     """What a quantized layer need not ask about again."""
+    varying: set[str] = field(default_factory=set)
+    """Attributes that had too many values: the module runs its own code, whatever they hold."""
+    _values: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How many values an attribute had at calls of the model, and the last such call."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def after(self, other: "Site | None") -> "Site":
@@ -98,6 +106,17 @@ class Site:
             owner = watcher()
             if owner is not None:
                 owner.epoch += 1
+
+    def changed(self, name: str) -> None:
+        """Tell them that an attribute is another one, unless it is another one at every call."""
+        if name in self.varying:
+            return
+        count, last = self._values.get(name, (0, -1))
+        if last != self.owner.calls:
+            self._values[name] = (count + 1, self.owner.calls)
+        if count >= _MOST_VALUES:
+            self.varying.add(name)
+        self.touch()
 
     def add(self, call: SeenCall, passed: frozenset[object], run: Run) -> None:
         """Answer calls like one from now on; it hands on the arrays of the arguments `passed`."""
@@ -179,9 +198,11 @@ def uninstall(module: Module) -> None:
         set_class(module, kind)
 
 
-def _touched(module: Module) -> None:
+def _touched(module: Module, name: object = None) -> None:
     site = site_of(module)
-    if site is not None:
+    if site is not None and isinstance(name, str):
+        site.changed(name)
+    elif site is not None:
         site.touch()
 
 
@@ -193,13 +214,13 @@ def _watched_class(kind: type[Module]) -> type[Module]:
         before = self.get(key)
         dict.__setitem__(self, key, value)
         if not _is_same_type(before, value):
-            _touched(self)
+            _touched(self, key)
 
     def __setattr__(self: Module, name: str, value: object) -> None:  # noqa: N807
         before = vars(self).get(name, self)
         kind.__setattr__(self, name, value)
         if not isinstance(value, mx.array) and not _is_same_value(before, value):
-            _touched(self)
+            _touched(self, name)
 
     def __delitem__(self: Module, key: object) -> None:  # noqa: N807
         dict.__delitem__(self, key)
@@ -207,7 +228,9 @@ def _watched_class(kind: type[Module]) -> type[Module]:
 
     def changing(name: str) -> Callable[..., object]:
         def change(self: Module, *args: object, **kwargs: object) -> object:
-            _touched(self)
+            # Setting an attribute takes away a parameter of its name; mostly there is none.
+            if name != "pop" or not args or args[0] in self:
+                _touched(self)
             return getattr(kind, name)(self, *args, **kwargs)
 
         return change
