@@ -39,6 +39,7 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"^call to '[\w:]*kw_\w+\(\)' declared with 'error' attribute: ", ""),
         (r"'kw_entry:[^:']+:([^']*)'", r"'\1'"),
         (r"'kw_call_(\w+)'", r"'\1'"),
+        (r"'::(\w+)'", r"'\1'"),
         (r"; did you mean '[^']*\bkw_\w*[^']*'\?$", ""),
         (
             r"^(?:unknown type name|use of undeclared identifier) 'kw_word_(\w+)'$",

@@ -54,14 +54,16 @@ def caller(
     if function.template is not None and function.template[1] > function.template[0] + 1:
         template = f"template {structure.text(*function.template)} "
         names = f"<{', '.join(template_names(structure, function.template))}>"
-    name = function.name
+    # One of namespace metal may have the same name, and is seen beside the program's own.
+    name = function.name if function.scope else f"::{function.name}"
     call = (
-        f" {template}KW_UNSEEN inline void kw_call_{name}(void* const* kw_buffers, "
+        f" {template}KW_UNSEEN inline void kw_call_{function.name}(void* const* kw_buffers, "
         f"const struct kw_thread* kw_who) {{ {name}{names}({', '.join(arguments)}); }}"
     )
     if not template:
-        host = host_name(structure, function.attributes) or f'"{name}"'
-        call += f" {'KW_WAITING_ENTRY' if waits else 'KW_ENTRY'}({name}, {host})"
+        host = host_name(structure, function.attributes) or f'"{function.name}"'
+        entry = "KW_WAITING_ENTRY" if waits else "KW_ENTRY"
+        call += f" {entry}({function.name}, {host}, {name})"
     return call
 
 

@@ -113,7 +113,7 @@ def test_a_kernel_gets_a_caller_on_its_own_last_line() -> None:
     assert "f((device float *)(kw_ulong)kw_buffers[0]" in lines[2]
     assert "*(constant int *)(kw_ulong)kw_buffers[1]" in lines[2]
     assert "kw_attribute<uint2>(kw_who->position_in_grid)" in lines[2]
-    assert 'KW_ENTRY(f, "f")' in lines[2]
+    assert 'KW_ENTRY(f, "f", ::f)' in lines[2]
     assert lines[3] == "int after;"
 
 

@@ -147,6 +147,8 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     "plain": ("-O2", "-fno-slp-vectorize", *_ONES),
     "sanitize": (
         *(*_JUDGE, *_ZEROS, "-gline-tables-only"),
+        # What a function calls last must return to it, or a report has the line of its caller.
+        "-fno-optimize-sibling-calls",
         # Code after a division by zero is unreachable; it must not run into its neighbour.
         *("-mllvm", "-trap-unreachable", *PLACED_FLAGS),
     ),

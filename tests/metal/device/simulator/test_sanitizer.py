@@ -472,6 +472,26 @@ def test_meeting_in_different_rounds_names_place_and_both_threads() -> None:
     assert "in another round of a loop, or by another call" in report.message
 
 
+def test_a_barrier_that_a_function_does_last_has_its_own_line() -> None:
+    text = textwrap.dedent("""\
+        #include <metal_stdlib>
+        using namespace metal;
+        __attribute__((noinline)) void meet(uint l) {
+          if (l < 3)
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+        }
+        kernel void k(device uint* y [[buffer(0)]], uint l [[thread_index_in_threadgroup]]) {
+          meet(l);
+          y[l] = l;
+        }
+        """)
+    launched = simulator.compile(text).kernel("k")
+    outcome = launched.launch(
+        [np.zeros(4, np.uint32)], grid=(4, 1, 1), threadgroup=(4, 1, 1), sanitize=True
+    )
+    assert [(r.kind, r.line) for r in outcome.reports] == [(ReportKind.DIVERGENT_BARRIER, 5)]
+
+
 def test_report_names_line_variable_offset_and_thread() -> None:
     text = textwrap.dedent("""\
         #include <metal_stdlib>

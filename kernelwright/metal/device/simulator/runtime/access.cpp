@@ -247,6 +247,13 @@ void report_misaligned(Worker& worker, const Access& access, uint32_t alignment)
   publish(*report);
 }
 
+void report_beyond_own(Worker& worker, uint64_t pc) {
+  Report* report = found(worker, Kind::THREAD_OUT_OF_BOUNDS, pc);
+  if (report == nullptr) return;
+  report->place = Place::THREAD;
+  publish(*report);
+}
+
 void check_access(Worker& worker, const Access& access) {
   if (worker.pending.size != 0) settle(worker);
   worker.last_address = access.address;

@@ -20,6 +20,8 @@ struct Access {
 void check_access(Worker& worker, const Access& access);
 // Reports that the worker's last access was not aligned as its machine instruction needs.
 void report_misaligned(Worker& worker, const Access& access, uint32_t alignment);
+// Reports an access so far beside a thread's own array that it had to be stopped.
+void report_beyond_own(Worker& worker, uint64_t pc);
 // Tells whether the worker's last conflicting write changed memory.
 void settle(Worker& worker);
 // Reports outputs that no thread has written; after the launch.

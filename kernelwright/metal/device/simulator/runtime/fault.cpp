@@ -18,6 +18,16 @@ constexpr int CAUGHT_COUNT = sizeof CAUGHT / sizeof CAUGHT[0];
 struct sigaction previous[CAUGHT_COUNT];
 bool catches = false;
 
+// A frame is touched page by page as it grows, see `target_flags` in toolchain.py; macOS does so
+// before it moves the stack pointer.
+#if defined(__APPLE__)
+constexpr bool POINTER_GROWS_BY_PAGE = false;
+#else
+constexpr bool POINTER_GROWS_BY_PAGE = true;
+#endif
+// A page, and what a function without calls uses below the pointer.
+constexpr uint64_t FRAME_STEP = 4096 + 256;
+
 struct Registers {
   uint64_t* pc;
   uint64_t* stack_pointer;
@@ -65,15 +75,30 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   }
 }
 
-Failure failure_of(const Worker& worker, int signal, const siginfo_t& info) {
+bool is_near_stacks(const Worker& worker, uint64_t address) {
+  const bool is_below = (uint64_t)worker.stacks - address <= NO_MANS_LAND;
+  return is_below || on_a_stack(worker, address);
+}
+
+// Whether the running thread's stack has come to its end: the stack pointer is near the place.
+// An access further away strays.
+bool overflows(const Worker& worker, uint64_t address, uint64_t stack_pointer) {
+  const uint64_t low =
+      (uint64_t)worker.stacks + (worker.running->stack + 1) * STACK_STRIDE - STACK_BYTES;
+  const bool is_near = stack_pointer < low + FRAME_STEP && stack_pointer < address + FRAME_STEP;
+  return !POINTER_GROWS_BY_PAGE || (address < low && is_near);
+}
+
+Failure failure_of(const Worker& worker, int signal, const siginfo_t& info,
+                   uint64_t stack_pointer) {
   const uint64_t address = (uint64_t)info.si_addr;
   if (signal == SIGILL || signal == SIGTRAP || signal == SIGFPE) return ILLEGAL_INSTRUCTION;
 #if defined(SI_KERNEL)
   // x86 names no address for a misaligned vector or one beyond 48 bits.
   if (info.si_code == SI_KERNEL) return PROTECTION;
 #endif
-  const bool below_stacks = (uint64_t)worker.stacks - address <= NO_MANS_LAND;
-  return below_stacks || on_a_stack(worker, address) ? STACK_OVERFLOW : INVALID_ADDRESS;
+  if (!is_near_stacks(worker, address)) return INVALID_ADDRESS;
+  return overflows(worker, address, stack_pointer) ? STACK_OVERFLOW : INVALID_ADDRESS;
 }
 
 void handle(int signal, siginfo_t* info, void* opaque) {
@@ -89,9 +114,11 @@ void handle(int signal, siginfo_t* info, void* opaque) {
   }
   if (signal == SIGFPE && skip_division((ucontext_t*)opaque)) return;
   const uint64_t address = (uint64_t)info->si_addr;
-  const Failure failure = failure_of(*worker, signal, *info);
+  const Failure failure = failure_of(*worker, signal, *info, *registers.stack_pointer);
   if (failure == PROTECTION && sanitizes(*worker))
     report_misaligned(*worker, {worker->last_address, 0, 0, worker->last_pc}, 16);
+  if (failure == INVALID_ADDRESS && sanitizes(*worker) && is_near_stacks(*worker, address))
+    report_beyond_own(*worker, *registers.pc + 1);
   fail(*worker->launch, failure, *registers.pc, address, worker);
   leave_fiber(*worker, registers);
 }

@@ -108,13 +108,13 @@ inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step
 #define KW_PADDING_(n, label, ...) \
   KW_PADDING_ENTRY(KW_JOIN(kw_padding_, n), "kw_padding:" label, __VA_ARGS__)
 
-// A kernel under its host name, and a template's instantiation under one.
-#define KW_ENTRY(kernel, host) \
+// A kernel under its host name, with what it is called by, and a template's instantiation under one.
+#define KW_ENTRY(kernel, host, ...) \
   KW_ENTRY_(KW_ROW_ENTRY, __COUNTER__, #kernel ":" host, kw_call_##kernel) \
-  KW_PADDING_(__COUNTER__, #kernel ":" host, kernel)
-#define KW_WAITING_ENTRY(kernel, host) \
+  KW_PADDING_(__COUNTER__, #kernel ":" host, __VA_ARGS__)
+#define KW_WAITING_ENTRY(kernel, host, ...) \
   KW_ENTRY_(KW_NO_ROW, __COUNTER__, #kernel ":" host, kw_call_##kernel) \
-  KW_PADDING_(__COUNTER__, #kernel ":" host, kernel)
+  KW_PADDING_(__COUNTER__, #kernel ":" host, __VA_ARGS__)
 #define KW_INSTANTIATE(host, kernel, ...) \
   KW_ENTRY_(KW_ROW_INSTANCE, __COUNTER__, #kernel ":" host, kw_call_##kernel<__VA_ARGS__>) \
   KW_PADDING_(__COUNTER__, #kernel ":" host, kernel<__VA_ARGS__>)
