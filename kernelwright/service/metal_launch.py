@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
@@ -120,7 +122,9 @@ def parse_size(text: str) -> tuple[int, int, int]:
 def _only_kernel(library: Library) -> str:
     if len(library.kernels) == 1:
         return library.kernels[0]
-    known = ", ".join(library.kernels) or "none"
+    if not library.kernels:
+        raise InputError("the file has no kernel to run; write one, `kernel void …`.")
+    known = ", ".join(library.kernels)
     raise InputError(f"the file has several kernels; name one with --kernel: {known}.")
 
 
@@ -191,9 +195,14 @@ def _buffer(text: str, parameter: Parameter, random: np.random.Generator) -> tup
 
 def _load(path: str) -> Array:
     try:
-        array: Array = np.load(Path(path), allow_pickle=False)
-    except (OSError, ValueError) as e:
+        with Path(path).open("rb") as file:
+            array: Array | NpzFile = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, OverflowError, BadZipFile) as e:
         raise InputError(f"{path} is not an array that NumPy can read: {e}.") from e
+    except MemoryError as e:
+        raise InputError(f"{path} does not fit into memory: {e}.") from e
+    if isinstance(array, NpzFile):
+        raise InputError(f"{path} holds several arrays; save one by np.save.")
     return np.ascontiguousarray(array)
 
 

@@ -1,5 +1,6 @@
 """`kernelwright metal` on files as a person has them."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -134,6 +135,49 @@ def test_what_does_not_fit_is_one_sentence(
     assert isinstance(result.exception, InputError)
     with pytest.raises(InputError, match=message):
         raise result.exception
+
+
+def _claimed(count: int) -> bytes:
+    """Return the header of an array in .npy, without its elements."""
+    written = io.BytesIO()
+    header = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(written, header)
+    return written.getvalue()
+
+
+def _archive() -> bytes:
+    written = io.BytesIO()
+    np.savez(written, a=np.zeros(1), b=np.zeros(1))
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        (b"", "is not an array that NumPy can read"),
+        (b"PK\x03\x04", "is not an array that NumPy can read"),
+        (_claimed(16), "is not an array that NumPy can read"),
+        (_claimed(1 << 50), "does not fit into memory"),
+        (_claimed(1 << 80), "is not an array that NumPy can read"),
+        (_archive(), "holds several arrays"),
+    ],
+)
+def test_a_spoilt_array_is_one_sentence(
+    file: str, tmp_path: Path, held: bytes, message: str
+) -> None:
+    (tmp_path / "x.npy").write_bytes(held)
+    result = typed("run", file, "-k", "beyond", "-g", "64", "-b", f"x={tmp_path / 'x.npy'}")
+    assert isinstance(result.exception, InputError)
+    with pytest.raises(InputError, match=message):
+        raise result.exception
+
+
+def test_a_file_without_a_kernel_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "none.metal"
+    path.write_text("inline int f() { return 1; }")
+    result = typed("run", str(path), "-g", "4")
+    assert isinstance(result.exception, InputError)
+    assert str(result.exception).startswith("the file has no kernel to run")
 
 
 def test_a_missing_file_is_one_sentence() -> None:

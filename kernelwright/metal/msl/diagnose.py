@@ -85,7 +85,14 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"^static assertion failed .*: (explicit instantiation .*|elements of a .*)", r"\1"),
         (
             r"^declaration requires a global constructor$",
-            "a variable in constant address space must be initialized by a constant expression",
+            (
+                "a variable in constant address space must be initialized by a constant "
+                "expression, and no function runs before a kernel"
+            ),
+        ),
+        (
+            r"^declaration requires a global destructor$",
+            "no destructor of a program's variable and no function runs after a kernel",
         ),
         (
             r"^invalid use of member '(\w+)' in explicit object member function$",

@@ -384,6 +384,16 @@ LANGUAGE = {
     ),
     "long double": ("y[i] = x[i] * 1.0L;", "", "'long double' is not supported in Metal"),
     "computed constant": ("y[i] = g;", VALUE + "constant float g = f(1);", CONSTANT),
+    "function before a kernel": (
+        "y[i] = 1;",
+        "__attribute__((constructor)) void early() {}",
+        "no function runs before a kernel",
+    ),
+    "function after a kernel": (
+        "y[i] = 1;",
+        "__attribute__((destructor)) void late() {}",
+        "no function runs after a kernel",
+    ),
     "variable arguments": (
         "y[i] = g(1, 2);",
         "float g(int a, ...) { return a; }",
