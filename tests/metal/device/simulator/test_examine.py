@@ -209,10 +209,6 @@ HONEST = {
         "threadgroup float s[32]; put(s, i & 31, x[i]); y[i] = s[i & 31];",
         "void put(threadgroup float* s, uint i, float v) { s[i] = v; }",
     ),
-    "a method that calls itself, as MLX's own do": (
-        "S s{0}; s.next(i); y[i] = s.sum;",
-        "struct S { float sum; void next(uint n) thread { sum += n; if (n > 1) next(n / 2); } };",
-    ),
     "constants computed by recursion": (
         "float a[power(2)]; a[0] = x[i]; y[i] = a[0];",
         "constexpr int power(int n) { return n == 0 ? 1 : 3 * power(n - 1); }",
