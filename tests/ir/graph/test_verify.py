@@ -88,7 +88,7 @@ def test_a_primitive_that_the_table_lacks_is_a_barrier() -> None:
         ("nodes", [["exp", [0], [1], {"a": None}]], "expected an attribute"),
         ("nodes", [["exp", [0], [1], []]], "expected the JSON of a graph"),
         ("constants", [[1, "AAAA"]], "16 bytes, found 3"),
-        ("turns", [5], "among arguments"),
+        ("turns", [5, 5], "among arguments"),
     ],
 )
 def test_an_edited_graph_is_not_read(key: str, value: object, message: str) -> None:
