@@ -80,12 +80,17 @@ class Block:
 
 
 class Joined:
-    """Runs a block: part by part until its functions are tried, and compiled from then on."""
+    """Runs a block: part by part until its functions are tried, and compiled from then on.
+
+    A function that needs the values of arrays cannot be recorded: such a block stays in parts.
+    """
 
     def __init__(self, block: Block, runs: Sequence[Flat]) -> None:
         """Run the segments by `runs` at first; each was compiled by itself."""
         self._block = block
         self._compiled: Flat | None = None
+        targets = [unit.target for unit in block.units if isinstance(unit, OpaqueCall)]
+        self._is_recordable = all(type(t) is FunctionTrial and t.is_lazy for t in targets)
         left = iter(runs)
         apart = block.line(lambda service: next(left), lambda trial: trial)
         plain = block.line(lambda service: stitch(service.graph, {}), lambda trial: trial.original)
@@ -96,8 +101,12 @@ class Joined:
         if self._compiled is not None:
             return self._compiled(*arrays)
         made = self._derived(*arrays)
-        if have_values(made):
-            self._compiled = self._whole()
+        if self._is_recordable and have_values(made):
+            try:
+                self._compiled = self._whole()
+            except Exception:
+                # Whatever a recording cannot do, the parts do one by one.
+                self._is_recordable = False
         return made
 
     def _whole(self) -> Flat:
@@ -114,8 +123,10 @@ class Joined:
         compiled = cast("Flat", mx.compile(run))
         types = [self._block.trace.graph.types[value] for value in self._block.reads]
         recording.is_on = True
-        compiled(*[mx.zeros(t.shape, to_mlx_dtype(t.dtype)) for t in types])
-        recording.is_on = False
+        try:
+            compiled(*[mx.zeros(t.shape, to_mlx_dtype(t.dtype)) for t in types])
+        finally:
+            recording.is_on = False
         return compiled
 
 

@@ -29,6 +29,8 @@ from kernelwright.runtime.running import runner
 
 NAMES = {"ssm_update": "mlx_lm.models.ssm", "gated_delta_update": "mlx_lm.models.gated_delta"}
 """Functions that models import by these names, and where they come from."""
+_FAILURES = (KernelwrightError, RuntimeError, ValueError, TypeError)
+"""What cannot be translated, compiled or launched raises one of these, and stays mlx-lm's own."""
 _MOST_SHAPES = 64
 _REPEATS = 16
 _LEAST_SPEEDUP = 1.02
@@ -224,17 +226,24 @@ class Translation:
         if module not in self._modules:
             self._modules[module] = functions_of(module, self._device)
         other = self._modules[module].get(function.__name__)
-        measures_time = self._device.info.measures_time
-        return (
-            FunctionTrial(function, other, measures_time=measures_time) if callable(other) else None
-        )
+        if not callable(other):
+            return None
+        # What measures no time runs through NumPy.
+        is_gpu = self._device.info.measures_time
+        return FunctionTrial(function, other, measures_time=is_gpu, is_lazy=is_gpu)
 
 
 class FunctionTrial:
     """A function that runs another's kernels where these have passed on a real call."""
 
-    def __init__(self, original: Function, other: Function, *, measures_time: bool) -> None:
-        """Compare on each new combination of shapes, at the first call that has values."""
+    def __init__(
+        self, original: Function, other: Function, *, measures_time: bool, is_lazy: bool = True
+    ) -> None:
+        """Compare on each new combination of shapes, at the first call that has values.
+
+        What is not lazy needs the values of arrays: no transformation can record it.
+        """
+        self.is_lazy = is_lazy
         self.name = str(getattr(original, "__name__", original))
         self._original = original
         self._other = other
@@ -249,7 +258,7 @@ class FunctionTrial:
             if len(self._kept) >= _MOST_SHAPES:
                 self._kept.clear()
             kept = self._kept[key] = self._passes(args, kwargs)
-        return (self._other if kept else self._original)(*args, **kwargs)
+        return self._answer(key, args, kwargs)
 
     @property
     def original(self) -> Function:
@@ -258,16 +267,23 @@ class FunctionTrial:
 
     def as_tried(self, *args: object, **kwargs: object) -> object:
         """Answer without a trial: by the kernels where they have passed, by the original else."""
-        kept = self._kept.get(call_key(args, kwargs))
-        return (self._other if kept else self._original)(*args, **kwargs)
+        return self._answer(call_key(args, kwargs), args, kwargs)
+
+    def _answer(self, key: Key, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        if not self._kept.get(key) or not (self.is_lazy or have_values(arrays_of((args, kwargs)))):
+            return self._original(*args, **kwargs)
+        try:
+            return self._other(*args, **kwargs)
+        except _FAILURES:
+            self._kept[key] = False
+            return self._original(*args, **kwargs)
 
     def _passes(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         try:
             right = arrays_of(_run(self._original, args, kwargs))
             poison_freed(right)
             found = arrays_of(_run(self._other, args, kwargs))
-        except (KernelwrightError, RuntimeError, ValueError, TypeError):
-            # What cannot be translated, compiled or launched stays mlx-lm's own.
+        except _FAILURES:
             return False
         if len(found) != len(right) or not all(map(_is_alike, found, right)):
             return False

@@ -16,6 +16,7 @@ from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.executable import Device
 from kernelwright.metal.device.registry import open_device
+from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.derivative import Flat
 from kernelwright.runtime.models.install import Installation, optimize_model, restore_model
@@ -48,6 +49,13 @@ class OnSimulator(Replaying):
         return open_device("simulator")
 
 
+class WithoutKernels(OnSimulator):
+    """Has a device that runs mlx-lm's own, and no kernels of the store."""
+
+    def serve(self, graph: Graph) -> Service:
+        return Service(graph, {}, (), "nothing", is_lazy=True)
+
+
 def test_a_whole_layer_of_mamba_is_one_graph_with_its_states() -> None:
     model, server = build("mamba2"), Replaying()
     tokens, logits = decode(model, 6)
@@ -78,6 +86,43 @@ def test_kernels_of_mlx_lm_are_tried_and_serve(monkeypatch: pytest.MonkeyPatch) 
         assert mx.allclose(same, logits, rtol=1e-3, atol=1e-3)
     assert ran
     assert all(ran)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+def test_what_runs_through_numpy_is_never_put_into_what_mlx_records(dtype: mx.Dtype) -> None:
+    (row,) = (row for row in ROWS if row.name == "mamba2-1.3b")
+    model = build_model({**small(row.config), "state_size": 32, "ssm_state_size": 32})
+    model.set_dtype(dtype)
+    # A store without kernels: the parts around a state's update are MLX's, which are recorded.
+    optimize_model(model, WithoutKernels())
+    tokens, _ = decode(model, 3)
+    restore_model(model)
+    assert decode(model, 3)[0] == tokens
+
+
+def test_a_kernel_that_fails_while_it_serves_leaves_the_call_to_mlx() -> None:
+    calls: list[int] = []
+
+    def other(x: mx.array) -> mx.array:
+        calls.append(1)
+        if len(calls) > 1:
+            raise LaunchError("no such launch.")
+        return x + 1
+
+    trial = FunctionTrial(lambda x: x + 1, other, measures_time=False)
+    for _ in range(3):
+        assert trial(mx.array([1.0])).item() == 2  # type: ignore[attr-defined]
+    assert len(calls) == 2
+
+
+def test_a_kernel_that_needs_values_is_not_called_without_them() -> None:
+    def other(x: mx.array) -> mx.array:
+        return mx.array(x.tolist()) + 1  # type: ignore[arg-type]
+
+    trial = FunctionTrial(lambda x: x + 1, other, measures_time=False, is_lazy=False)
+    x = mx.array([1.0, 2.0])
+    assert mx.array_equal(cast("mx.array", trial(x)), x + 1)
+    assert mx.array_equal(mx.compile(trial)(x), x + 1)
 
 
 def test_layers_that_differ_in_their_number_alone_share_one_plan() -> None:
