@@ -11,6 +11,7 @@ from kernelwright.evaluator.oracle.error_of_sums import (
     DEVIATIONS,
     SAMPLED,
     alike,
+    alike_in,
     lost_beside_large,
     roundings,
 )
@@ -47,7 +48,11 @@ class _Weights:
 def error_of_softmax(x: Reals, error: Reals | None, made: Reals) -> Reals:
     """Bound the error of a softmax whose steps run in float32."""
     weights = _weights_of(x, error)
-    own = weights.relative + (_roundings_of_rows(x) + 5) * UNIT + _lost_of_rows(weights.below)
+    own = (
+        weights.relative
+        + (_roundings_of_rows(weights.below) + 5) * UNIT
+        + _lost_of_rows(weights.below)
+    )
     larger = np.exp(np.minimum(weights.logarithms + own + weights.shrunk, 0.0))
     more = larger * -np.expm1(-own - weights.shrunk)
     less = made * -np.expm1(-own - weights.grown)
@@ -66,7 +71,10 @@ def error_of_logsumexp(x: Reals, error: Reals | None, made: Reals) -> Reals:
     moved = np.maximum(weights.grown, weights.shrunk)
     logarithm = np.abs(made - np.max(x, axis=-1, keepdims=True))
     lost = (
-        moved + _roundings_of_rows(x) * UNIT + 8 * UNIT * logarithm + _lost_of_rows(weights.below)
+        moved
+        + _roundings_of_rows(weights.below) * UNIT
+        + 8 * UNIT * logarithm
+        + _lost_of_rows(weights.below)
     )
     return _of_whole_rows(lost, x, error, made)
 
@@ -86,9 +94,18 @@ def _log_of_sum(logarithms: Reals) -> Reals:
     return np.asarray(peak + np.log(np.sum(np.exp(logarithms - peak), axis=-1, keepdims=True)))
 
 
-def _roundings_of_rows(x: Reals) -> Reals:
-    factor = alike(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], 1)
-    return roundings(x.shape[-1], factor)
+def _roundings_of_rows(below: Reals) -> Reals:
+    """Return how many roundings adding up the weights may cost: those next to 1 are all alike."""
+    terms = below.shape[-1]
+    rows = below.reshape(-1, terms)
+    factor = alike(rows)
+    if terms >= SAMPLED:
+        sample = _sampled(rows)
+        powers = np.exp(-sample)
+        # Those that a sum does not see are told apart by their exponents.
+        seen = np.where(powers > UNIT, powers, -sample)
+        factor = np.maximum(factor, alike_in(seen, terms))
+    return roundings(terms, factor.reshape(*below.shape[:-1], 1))
 
 
 def share_lost(x: Reals) -> Reals:

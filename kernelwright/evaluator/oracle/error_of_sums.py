@@ -218,7 +218,12 @@ def alike(rows: Reals) -> Reals:
     terms = rows.shape[1]
     if terms < SAMPLED:
         return np.full(len(rows), math.sqrt(max(terms, 1)))
-    sample = np.sort(rows[:, np.linspace(0, terms - 1, SAMPLED).astype(int)], axis=1)
+    return alike_in(rows[:, np.linspace(0, terms - 1, SAMPLED).astype(int)], terms)
+
+
+def alike_in(sample: Reals, terms: int) -> Reals:
+    """Return what `alike` says of rows of so many terms, by a sample of them."""
+    sample = np.sort(sample, axis=1)
     different = 1 + (sample[:, 1:] != sample[:, :-1]).sum(axis=1)
     # Terms are as good as equal whose differences a float32 sum of them does not see.
     low, middle, high = (sample[:, SAMPLED * part // 4] for part in (1, 2, 3))

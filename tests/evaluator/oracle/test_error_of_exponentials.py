@@ -168,3 +168,13 @@ def test_rows_in_no_order_allow_nothing_for_rescaling() -> None:
     assert limits[1] is not None
     assert (limits[0] < 2e-5).all()
     assert (limits[1] > 1.5 * limits[0]).all()
+
+
+def test_weights_next_to_one_are_all_rounded_alike() -> None:
+    x = (1e-5 * np.random.default_rng(9).standard_normal((2, 2048))).astype(np.float32)
+    case = case_of(lambda x: mx.softmax(x, axis=-1), x)
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    total = np.cumsum(powers, axis=-1)[:, -1:]
+    assert np.abs(total / powers.sum(axis=-1, keepdims=True, dtype=np.float64) - 1).max() > 1.4e-5
+    assert passes(case, powers / total)
+    assert not passes(case, powers / (total * np.float32(1 + 5e-4)))
