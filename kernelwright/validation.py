@@ -1,5 +1,6 @@
 """Says in one sentence what a record refused: what was expected, what was found, what to do."""
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,18 @@ def _place(steps: object) -> str:
     for step in steps if isinstance(steps, tuple | list) else ():
         place += f"[{step}]" if isinstance(step, int) else f".{step}"
     return place.removeprefix(".")
+
+
+def json_of(text: str) -> object:
+    """Read JSON that somebody wrote.
+
+    Raises:
+        ValueError: it is none, or nests too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its lists and tables nest too deeply.") from None
 
 
 def shown(value: object) -> str:

@@ -148,10 +148,15 @@ def _workload(
 ) -> "tuple[Target | None, Workload]":
     """Record a model's workload, or read one that was recorded elsewhere."""
     from kernelwright.runtime.models.target import load_target
-    from kernelwright.runtime.models.workload import load_workload, record_call, record_generation
+    from kernelwright.runtime.models.workload import (
+        is_workload,
+        load_workload,
+        record_call,
+        record_generation,
+    )
 
     path = Path(target).expanduser()
-    if path.suffix == ".json" and path.exists() and b'"parts"' in path.read_bytes():
+    if is_workload(path):
         return None, load_workload(path)
     found = load_target(target)
     name, model, inputs = found.name, found.model, found.example_inputs

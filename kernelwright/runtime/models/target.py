@@ -1,7 +1,6 @@
 """The model that a user names: a repository, a folder, a configuration, or a file's own module."""
 
 import importlib.util
-import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +13,7 @@ from mlx.nn.layers.base import Module
 from mlx.nn.layers.quantized import quantize
 
 from kernelwright.errors import InputError, KernelwrightError
-from kernelwright.validation import shown
+from kernelwright.validation import json_of, shown
 
 REPOSITORY = "mlx-lm:"
 _HOW = "expected mlx-lm:REPO, a folder with weights, a config.json, or file.py:model"
@@ -71,13 +70,13 @@ def _loaded(folder: Path) -> Module:
 
     try:
         return cast("Module", load_model(folder)[0])
-    except (FileNotFoundError, ValueError, KeyError) as e:
+    except (FileNotFoundError, ValueError, KeyError, RecursionError) as e:
         raise InputError(f"{folder} holds no model that mlx-lm can load: {e}") from e
 
 
 def _from_config(path: Path, seed: int) -> Target:
     try:
-        config = json.loads(path.read_text())
+        config = json_of(path.read_text())
     except (OSError, ValueError) as e:
         raise InputError(f"{path} cannot be read as a configuration: {e}") from e
     if not isinstance(config, dict) or "model_type" not in config:

@@ -71,6 +71,16 @@ class Workload(Record):
         write_file(path, self.model_dump_json(indent=1))
 
 
+def is_workload(path: Path) -> bool:
+    """Say whether a file is meant as a workload, however damaged, and not as a configuration."""
+    if path.suffix != ".json" or not path.exists():
+        return False
+    text = path.read_bytes()
+    if b'"parts"' in text:
+        return True
+    return b'"model_type"' not in text and (b'"model"' in text or b'"calls"' in text)
+
+
 def load_workload(path: Path) -> Workload:
     """Read what `save` wrote, which somebody may have edited, and check all of it.
 
@@ -78,7 +88,7 @@ def load_workload(path: Path) -> Workload:
         InputError: the file is missing, or is no workload that MLX would compute.
     """
     try:
-        found = Workload.model_validate_json(path.read_bytes())
+        found = Workload.model_validate_json(path.read_bytes(), strict=True)
         _check(found)
     except (OSError, ValidationError, InputError) as e:
         raise InputError(f"{path} is no workload trace: {words_of(e)}") from e

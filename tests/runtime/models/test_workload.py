@@ -23,6 +23,7 @@ from kernelwright.runtime.models.tree import all_modules
 from kernelwright.runtime.models.workload import (
     Part,
     Workload,
+    is_workload,
     load_workload,
     record_generation,
 )
@@ -78,6 +79,27 @@ def test_a_workload_is_shared_as_a_file(workload: Workload, tmp_path: Path) -> N
         load_workload(tmp_path / "other.json")
 
 
+@pytest.mark.parametrize(
+    ("text", "is_trace", "words"),
+    [
+        ('{"model": NaN}', True, "trace: expected model to be a text, found nan"),
+        ('{"calls": {}, "par', True, "trace: expected JSON"),
+        ("[" * 100_000, False, "configuration: its lists and tables nest too deeply"),
+        ('{"parts": ' + "[" * 100_000, True, "trace: expected JSON"),
+        ('{"model_type": "llama", "model": 1', False, "cannot be read as a configuration"),
+    ],
+    ids=["nan", "cut", "deep", "deep trace", "configuration"],
+)
+def test_a_damaged_file_is_told_as_what_it_was_meant_for(
+    tmp_path: Path, text: str, is_trace: bool, words: str
+) -> None:
+    path = tmp_path / "given.json"
+    path.write_text(text)
+    assert is_workload(path) is is_trace
+    with pytest.raises(InputError, match=words):
+        load_workload(path) if is_trace else load_target(str(path))
+
+
 Edit = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]
 """Changes a trace, its first part that multiplies, or the graph of that."""
 
@@ -95,6 +117,9 @@ def _retyped_product(graph: dict[str, Any]) -> None:
             r"\.call to be one of calls \(prefill 16,",
         ),
         (lambda _, part, __: part.update(times=-5), r"\.times to be greater than"),
+        (lambda _, part, __: part.update(is_alternative="no"), r"\.is_alternative to be true or"),
+        (lambda _, part, __: part.update(times="3"), r"\.times to be a whole number"),
+        (lambda trace, *_: trace["calls"].update(decode=True), "calls.decode to be a whole number"),
         (lambda _, part, __: part.update(times=10**30), r"\.times to be less than"),
         (lambda trace, *_: trace["calls"].update(decode=0), "calls.decode to be greater than"),
         (lambda trace, *_: trace.update(chip="nosuch"), "no profile of a chip 'nosuch'"),
