@@ -13,7 +13,8 @@ import types
 import mlx.core as mx
 
 _MISSING = object()
-_NOT_THE_USERS = frozenset({"mlx", "numpy", "kernelwright", *sys.stdlib_module_names})
+_LIBRARIES = frozenset({"mlx", "numpy", "kernelwright"})
+_PYTHONS_FOLDER = str(sys.modules["os"].__file__).rpartition("os.py")[0]
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), mx.Dtype)
 
 
@@ -101,10 +102,15 @@ def _is_the_users(value: object) -> bool:
 
 
 def _is_from_the_users(module: str) -> bool:
-    # A program's own file may have a name of the standard library's, as `__main__` is.
+    # A program's own file may have a name of the standard library's, as `__main__` is: where it
+    # lies tells them apart.
     if module in ("__main__", __name__):
         return True
-    return module.partition(".")[0] not in _NOT_THE_USERS
+    root = module.partition(".")[0]
+    if root not in sys.stdlib_module_names:
+        return root not in _LIBRARIES
+    file = getattr(sys.modules.get(root), "__file__", None)
+    return file is not None and not file.startswith(_PYTHONS_FOLDER)
 
 
 def _has(value: object, name: str) -> bool:

@@ -6,6 +6,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 
 from mlx.nn.layers.base import Module
 
+from kernelwright.ir.trace.refusal import is_library_file
 from kernelwright.runtime.effect import effect_of_builtin, effect_of_code
 from kernelwright.runtime.unseen_call import effect_of_compiled
 
@@ -53,12 +54,17 @@ Function = FunctionType | BuiltinFunctionType | MethodType
 
 
 def is_library(module: object) -> bool:
-    """Say whether a module of that name is Python's, NumPy's, MLX's or ours."""
+    """Say whether a module of that name is Python's, NumPy's, MLX's or ours.
+
+    A user's file may have the name of one of Python's: where it lies tells them apart.
+    """
     if not isinstance(module, str):
         return True
     root = module.partition(".")[0]
-    is_known = root in sys.stdlib_module_names or root in _LIBRARIES
-    return module != "__main__" and is_known
+    if module == "__main__" or root not in sys.stdlib_module_names:
+        return root in _LIBRARIES
+    file = getattr(sys.modules.get(root), "__file__", None)
+    return file is None or is_library_file(file)
 
 
 def effect_of(called: object, *, has_key: bool) -> str:
