@@ -70,7 +70,7 @@ def _containers(module: Module) -> Iterator[object]:
     while waiting:
         found = waiting.pop()
         yield found
-        items = found.values() if isinstance(found, dict) else found
+        items = dict.values(found) if isinstance(found, dict) else found
         assert isinstance(items, Iterable)
         waiting += [
             item

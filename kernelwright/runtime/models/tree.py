@@ -72,7 +72,7 @@ def array_paths(module: Module) -> list[Path]:
 def _held(value: object, path: Path) -> Iterator[tuple[Path, object]]:
     """Yield arrays, modules and plain values; containers are walked through."""
     if isinstance(value, dict):
-        items: Iterator[tuple[object, object]] = iter(list(value.items()))
+        items: Iterator[tuple[object, object]] = iter(list(dict.items(value)))
     elif isinstance(value, list | tuple):
         items = iter(list(enumerate(value)))
     else:
@@ -112,7 +112,7 @@ def _structure(module: Module, met: dict[int, int]) -> tuple[object, ...]:
     if id(module) in met:
         return (met[id(module)],)
     met[id(module)] = len(met)
-    fields = sorted(vars(module).items())
+    fields = sorted(object.__getattribute__(module, "__dict__").items())
     kept = tuple((k, _value(v, met)) for k, v in fields if k not in _IGNORED)
     held = tuple((path, _value(value, met)) for path, value in _held(module, ()))
     return (_Same(own_class(module)), kept, held)

@@ -278,6 +278,184 @@ def test_what_code_does_besides_computing_it_does_at_each_call(
     assert served_classes(model) == {"Gate", "Linear"}
 
 
+class Keeping(Gate):
+    """Changes in place what it holds, or is asked for an attribute by code of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.g = Gate()
+        self._set: set[int] = set()
+        self._array, self._deque = np.zeros(3), collections.deque([0])
+        self._list, self._dict = [0], {"n": 0}
+        self._memo: dict[tuple[int, ...], mx.array] = {}
+        self._default: collections.defaultdict[int, int] = collections.defaultdict(int)
+        self._iterator = iter(range(99))
+        self._held = Counted()
+
+    def scale(self) -> float:
+        raise NotImplementedError
+
+    def __call__(self, x: mx.array) -> mx.array:
+        made: mx.array = self.a(self.g(x)) * self.scale()
+        return made
+
+    def state(self) -> str:
+        kept = (self._set, self._deque, self._list, self._dict, list(self._memo), self._default)
+        return str((*kept, self._array, self._held.n, str(self._iterator)[:12]))
+
+
+class UnionInPlace(Keeping):
+    def scale(self) -> float:
+        self._set |= {len(self._set)}
+        return float(len(self._set))
+
+
+class ArrayInPlace(Keeping):
+    def scale(self) -> float:
+        self._array += 1
+        return float(self._array[0])
+
+
+class DequeInPlace(Keeping):
+    def scale(self) -> float:
+        self._deque += [1]
+        return float(len(self._deque))
+
+
+class ByALocalName(Keeping):
+    def scale(self) -> float:
+        held = self._list
+        held += [1]
+        return float(len(held))
+
+
+class IntoAList(Keeping):
+    def scale(self) -> float:
+        self._list[0] += 1
+        return float(self._list[0])
+
+
+class OutOfAList(Keeping):
+    def scale(self) -> float:
+        self._list.append(1)
+        del self._list[0]
+        return float(self._list[0]) + 1
+
+
+class IntoAView(Keeping):
+    def scale(self) -> float:
+        view = self._array[:2].reshape(2, 1)
+        view[0] = view[0] + 1
+        return float(self._array[0])
+
+
+class FillsAnArray(Keeping):
+    def scale(self) -> float:
+        self._array.fill(self._array[0] + 1)
+        return float(self._array[0])
+
+
+class WritesOut(Keeping):
+    def scale(self) -> float:
+        np.add(self._array, 1, out=self._array)
+        return float(self._array[0])
+
+
+class ByTheClass(Keeping):
+    def scale(self) -> float:
+        list.append(self._list, 1)
+        return float(len(self._list))
+
+
+class IntoADefaultDict(Keeping):
+    def scale(self) -> float:
+        return float(self._default[len(self._default)] + len(self._default))
+
+
+class FromAnIterator(Keeping):
+    def scale(self) -> float:
+        for number in self._iterator:
+            return float(number + 1)
+        return 0.0
+
+
+class IntoAnObject(Keeping):
+    def scale(self) -> float:
+        self._held.n += 1
+        return float(self._held.n)
+
+
+class Memoizing(Keeping):
+    def __call__(self, x: mx.array) -> mx.array:
+        if x.shape not in self._memo:
+            self._memo[x.shape] = self.g(x)
+        made: mx.array = self.a(self._memo[x.shape])
+        return made
+
+
+class Descriptor:
+    n = 0
+
+    def __get__(self, owner: object, kind: type | None = None) -> float:
+        Descriptor.n += 1
+        return float(Descriptor.n)
+
+
+class Describing(Keeping):
+    factor = Descriptor()
+
+    def scale(self) -> float:
+        return self.factor
+
+
+class Answering(Keeping):
+    def __getattr__(self, name: str) -> object:
+        COUNTS[name] += 1
+        return float(COUNTS[name]) if name == "factor" else super().__getattr__(name)
+
+    def scale(self) -> float:
+        return float(str(self.factor))
+
+
+class Watching(Keeping):
+    def __getattribute__(self, name: str) -> object:
+        if name == "factor":
+            COUNTS[name] += 1
+            return float(COUNTS[name])
+        return super().__getattribute__(name)
+
+    def scale(self) -> float:
+        return float(str(self.factor))
+
+
+KEEPING: list[type[Keeping]] = [
+    *(UnionInPlace, ArrayInPlace, DequeInPlace, ByALocalName, IntoAList, OutOfAList, IntoAView),
+    *(FillsAnArray, WritesOut, ByTheClass, IntoADefaultDict, FromAnIterator, IntoAnObject),
+    *(Memoizing, Describing, Answering, Watching),
+]
+
+
+@pytest.mark.parametrize("kind", KEEPING, ids=lambda kind: kind.__name__)
+def test_what_a_module_holds_changes_once_at_each_call(kind: type[Keeping]) -> None:
+    found = []
+    for is_optimized in (False, True):
+        mx.random.seed(3)
+        model = kind()
+        mx.eval(model.parameters())
+        Descriptor.n = 0
+        COUNTS.clear()
+        if is_optimized:
+            optimize_model(model, Replaying())
+        made = [model(x) for x in (X, X, mx.concatenate([X, X]), X)]
+        counted = (Descriptor.n, COUNTS["factor"])
+        found.append(([y.tolist() for y in made], model.state(), counted))
+    assert found[0][1:] == found[1][1:]
+    for one, other in zip(found[0][0], found[1][0], strict=True):
+        assert np.allclose(one, other, atol=1e-5)
+    assert f"{kind.__name__} runs its own code: it " in explain_model(model, (), {})
+    assert served_classes(model) == {"Gate", "Linear"}
+
+
 class Plain(Gate):
     """Makes and changes what does not outlive the call."""
 

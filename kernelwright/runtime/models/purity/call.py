@@ -10,7 +10,14 @@ from mlx.nn.layers.base import Module
 
 from kernelwright.runtime.code_names import _functions_within
 from kernelwright.runtime.effect import Effect
-from kernelwright.runtime.models.purity.library import effect_of, effect_of_operator, is_library
+from kernelwright.runtime.models.purity.class_text import effect_of_descriptor
+from kernelwright.runtime.models.purity.library import (
+    effect_of,
+    effect_of_arguments,
+    effect_of_operator,
+    is_library,
+    views,
+)
 from kernelwright.runtime.models.purity.source import definition
 from kernelwright.runtime.models.purity.value import (
     Above,
@@ -26,12 +33,14 @@ from kernelwright.runtime.models.purity.value import (
     bind,
     class_of,
     elements,
+    is_own_kind,
     is_own_object,
     joined,
     kept,
     own_fields,
     positional,
 )
+from kernelwright.runtime.models.tree import all_modules
 from kernelwright.runtime.watched_place import _original_of
 
 _MOST_FUNCTIONS = 5000
@@ -69,7 +78,7 @@ class Calls:
         self._active: Counter[int] = Counter()
         self._alive: list[object] = []
         """What keys of known calls name by its address."""
-        self._owned = {id(holder) for holder in _containers(module)}
+        self._owned = {id(found) for _, found in all_modules(module)}
         self.frame = Frame({}, {}, frozenset(), "")
         self.depth = 0
         """How many branches and loops are around a statement."""
@@ -146,6 +155,8 @@ class Calls:
             return self._by_name(name, args, node)
         if said := effect_of(called, has_key="key" in named):
             self.tell(said, node)
+        if said := effect_of_arguments(called, args, named):
+            self.tell(said, node)
         if name in ("isinstance", "issubclass"):
             return ()
         if name == "partial" and args:
@@ -169,7 +180,9 @@ class Calls:
             return {"get": inside, "values": (Row((inside,)),)}.get(
                 name, (Row(((Row(((), inside)),),)),)
             )
-        return joined(held, *args) if name in ("min", "max", "cast", "reduce", "copy") else ()
+        if name in ("min", "max", "cast", "reduce", "copy"):
+            return joined(held, *args)
+        return views(called, joined(*args))
 
     def _by_name(self, name: str, args: tuple[Values, ...], node: ast.AST | None) -> Values:
         """Examine a call of a function of Python's that names an attribute."""
@@ -305,6 +318,8 @@ class Calls:
             computed = [v for v in is_answered if isinstance(v, Computed)]
             found += [self.called(v.function, ((v.owner,),), {}, node) for v in computed]
             found.append(tuple(v for v in is_answered if not isinstance(v, Computed)))
+            if said := effect_of_descriptor(value, name):
+                self.tell(said, node)
             if is_own_object(value):
                 kind = class_of(value)
                 for asked in ("__getattribute__", "__getattr__"):
@@ -314,15 +329,13 @@ class Calls:
         return joined(*found)
 
     def changes(self, holders: Values, what: str, node: ast.AST | None) -> None:
-        """Refuse a change of what outlives the call, but for the module and what it holds.
+        """Refuse a change of what outlives the call, but for attributes of modules.
 
-        A trace works on a copy of these, and sees it.
+        A trace works on copies of these, and sees which are set. It does not see what
+        changes in place: a list, a dict or an array of NumPy's that a module holds.
         """
         for holder in holders:
-            if (
-                isinstance(holder, Row | Fresh | Inner | Bound | Module)
-                or id(holder) in self._owned
-            ):
+            if isinstance(holder, Row | Fresh | Inner | Bound) or id(holder) in self._owned:
                 continue
             if isinstance(holder, type | FunctionType | ModuleType):
                 named = f"{type(holder).__name__} {holder.__name__}"
@@ -346,11 +359,6 @@ class Calls:
                         self.called(said, ((value,),), {}, node)
 
 
-def is_own_kind(value: object) -> bool:
-    """Say whether a value is of a class of the program's own."""
-    return not is_library(class_of(value).__module__)
-
-
 def _own_call(value: object) -> FunctionType | None:
     if isinstance(value, Module | Row | Above):
         return None
@@ -365,17 +373,3 @@ def _is_generated(function: FunctionType) -> bool:
 
 def _all_elements(values: Values) -> Values:
     return joined(*map(elements, values))
-
-
-def _containers(module: Module) -> list[object]:
-    """List the lists and dicts in a module and below it: a trace has copies of them."""
-    found: list[object] = []
-    seen: set[int] = set()
-    waiting: list[object] = [module]
-    while waiting:
-        value = waiting.pop()
-        if id(value) not in seen and isinstance(value, dict | list | tuple):
-            seen.add(id(value))
-            found.append(value)
-            waiting += value.values() if isinstance(value, dict) else value
-    return found

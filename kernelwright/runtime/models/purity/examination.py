@@ -6,6 +6,7 @@ from mlx.nn.layers.base import Module
 
 from kernelwright.runtime.effect import Effect
 from kernelwright.runtime.models.purity.call import FoundError
+from kernelwright.runtime.models.purity.class_text import effect_of_class
 from kernelwright.runtime.models.purity.library import is_library
 from kernelwright.runtime.models.purity.text import Text
 from kernelwright.runtime.models.purity.value import (
@@ -20,8 +21,10 @@ def effect_of_module(module: Module, methods: Iterable[str]) -> Effect | None:
 
     Modules inside are not looked into; each is a part of its own.
     """
-    walk = _Examination(module)
     try:
+        if said := effect_of_class(own_class(module)):
+            return Effect(said, "")
+        walk = _Examination(module)
         for method in methods:
             walk.over(method)
     except FoundError as e:

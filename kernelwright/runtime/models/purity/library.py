@@ -2,8 +2,17 @@
 
 import builtins
 import sys
-from types import BuiltinFunctionType, FunctionType, MethodType
+from collections import defaultdict
+from collections.abc import Mapping
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
 
+import numpy as np
 from mlx.nn.layers.base import Module
 
 from kernelwright.ir.trace.refusal import is_library_file
@@ -48,6 +57,13 @@ _FILES_OF_NUMPY = frozenset(
     {"load", "save", "savez", "savez_compressed", "loadtxt", "savetxt", "genfromtxt", "memmap"}
     | {"fromfile", "tofile", "seterr", "set_printoptions"}
 )
+_CHANGING_METHODS_OF_NUMPY = frozenset(
+    {"at", "byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags"}
+    | {"sort", "__setitem__", "__setstate__"}
+)
+_CHANGING_FUNCTIONS_OF_NUMPY = frozenset(
+    {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
+)
 _LIBRARIES = ("mlx", "numpy", "kernelwright", "nanobind", "cython")
 _CONTAINERS = ("builtins", "collections", "_collections", "types")
 Function = FunctionType | BuiltinFunctionType | MethodType
@@ -90,11 +106,42 @@ def effect_of_operator(value: object) -> str:
     """Say what an operator on an object of a library's class does besides computing."""
     kind = type(value)
     is_inert = kind.__module__.partition(".")[0] in ("builtins", "mlx", "numpy", "kernelwright")
+    if hasattr(kind, "__next__"):
+        return "takes from an iterator that outlives the call"
+    if isinstance(value, defaultdict):
+        return "may add to a defaultdict that outlives the call"
     if is_inert or kind.__module__ in _PURE_MODULES or isinstance(value, list | dict | set | tuple):
         return ""
     if kind.__module__ == "nanobind" or not is_library(kind.__module__):
         return ""
     return f"reads what a {kind.__name__} holds, which may be another at each call"
+
+
+def effect_of_arguments(
+    called: object, args: tuple[tuple[object, ...], ...], named: Mapping[str, tuple[object, ...]]
+) -> str:
+    """Say what a call of a library's function changes of what it is given; often nothing."""
+    given = [value for values in (*args, *named.values()) for value in values]
+    if any(hasattr(type(value), "__next__") for value in given):
+        return "takes from an iterator that outlives the call"
+    root = str(getattr(called, "__module__", "") or type(called).__module__).partition(".")[0]
+    if root == "numpy" or isinstance(getattr(called, "__self__", None), np.ndarray):
+        name = str(getattr(called, "__name__", ""))
+        outs = args[called.nin :] if isinstance(called, np.ufunc) else ()
+        if named.get("out") or any(outs) or name in _CHANGING_FUNCTIONS_OF_NUMPY:
+            return f"writes into an array of NumPy's ({name})"
+    unbound = isinstance(called, MethodDescriptorType | WrapperDescriptorType)
+    if unbound and args:
+        return next(filter(None, (_method(v, str(called.__name__)) for v in args[0])), "")
+    return ""
+
+
+def views(called: object, given: tuple[object, ...]) -> tuple[object, ...]:
+    """Return the arrays of NumPy's that the result of a library's function may be a view of."""
+    is_plain = getattr(called, "__module__", "") == "builtins" and called is not memoryview
+    owner = getattr(called, "__self__", None)
+    seen = () if is_plain else (*given, owner)
+    return tuple(v for v in seen if isinstance(v, np.ndarray))
 
 
 def _method(owner: object, name: str) -> str:
@@ -111,6 +158,8 @@ def _method(owner: object, name: str) -> str:
         return ""
     if module in _CONTAINERS or isinstance(owner, list | dict | set):
         return "" if name in _READING_METHODS else f"changes a {kind.__name__} ({name})"
+    if module == "numpy" and name in _CHANGING_METHODS_OF_NUMPY:
+        return f"changes a {kind.__name__} ({name})"
     if module in _PURE_MODULES or module == "numpy":
         return ""
     return f"calls {name} of a {kind.__name__}, whose state may be another at each call"

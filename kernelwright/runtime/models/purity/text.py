@@ -20,7 +20,6 @@ from kernelwright.runtime.models.purity.value import (
     attribute,
     class_of,
     elements,
-    is_own_object,
     joined,
     kept,
     raw_field,
@@ -116,9 +115,12 @@ class Text(Calls):
         if isinstance(node.target, ast.Name):
             before = self._name(node.target.id)
             self.operate(before, node)
-            self.changes(tuple(v for v in before if not is_own_object(v)), "", node)
+            self.changes(before, "", node)
             self._store(node.target.id, before, node)
         else:
+            before = self.value(node.target)
+            self.operate(before, node)
+            self.changes(before, "", node)
             self._put(node.target, ())
 
     def _do_delete(self, node: ast.Delete) -> None:
@@ -310,7 +312,7 @@ class Text(Calls):
             for holder in holders:
                 if isinstance(holder, Row):
                     holder.added.append(values)
-            self.changes(tuple(v for v in holders if not is_own_object(v)), "", target)
+            self.changes(holders, "", target)
 
 
 def _is_none(node: ast.expr) -> bool:

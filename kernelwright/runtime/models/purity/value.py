@@ -17,6 +17,7 @@ from types import (
 )
 
 import mlx.core as mx
+import numpy as np
 from mlx.nn.layers.base import Module
 
 from kernelwright.runtime.models.purity.library import is_library
@@ -120,6 +121,11 @@ def class_of(value: object) -> type:
     return type(value)
 
 
+def is_own_kind(value: object) -> bool:
+    """Say whether a value is of a class of the program's own."""
+    return not is_library(class_of(value).__module__)
+
+
 def is_own_object(value: object) -> bool:
     """Say whether a value is an object of a class of the program's own, and no module."""
     if isinstance(value, Fresh):
@@ -140,7 +146,8 @@ def elements(value: object) -> Values:
         return kept(iter(list(dict.values(value))))
     if isinstance(value, list | tuple | set | frozenset | deque):
         return kept(iter(list(value)))
-    return ()
+    # A part of an array of NumPy's is a view of it.
+    return (value,) if isinstance(value, np.ndarray) else ()
 
 
 def attribute(value: object, name: str) -> Values:
@@ -220,6 +227,8 @@ def _bound(said: object, owner: object, kind: type) -> Values:
         if isinstance(owner, Fresh):
             return ()
         return (getattr(owner, said.__name__),) if is_container else (_of(said, owner),)
+    if isinstance(owner, np.ndarray):
+        return (owner,)
     if hasattr(type(said), "__get__") and owner is not None and not callable(said):
         # A slot, or what a library's object computes.
         is_slot = type(said).__name__ == "member_descriptor" and not isinstance(owner, Fresh)
