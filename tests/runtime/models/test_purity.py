@@ -367,6 +367,25 @@ class ByTheClass(Keeping):
         return float(len(self._list))
 
 
+class ByAnOperatorsName(Keeping):
+    def scale(self) -> float:
+        self._dict.__setitem__("n", self._dict["n"] + 1)
+        return float(self._dict["n"])
+
+
+class IntoAJoinedList(Keeping):
+    def scale(self) -> float:
+        held = ([self._list] * 2)[:1]
+        held[0].append(1)
+        return float(len(self._list))
+
+
+class Unpacking(Keeping):
+    def scale(self) -> float:
+        (*numbers,) = self._iterator
+        return float(len(numbers) + 1)
+
+
 class IntoADefaultDict(Keeping):
     def scale(self) -> float:
         return float(self._default[len(self._default)] + len(self._default))
@@ -431,7 +450,7 @@ class Watching(Keeping):
 KEEPING: list[type[Keeping]] = [
     *(UnionInPlace, ArrayInPlace, DequeInPlace, ByALocalName, IntoAList, OutOfAList, IntoAView),
     *(FillsAnArray, WritesOut, ByTheClass, IntoADefaultDict, FromAnIterator, IntoAnObject),
-    *(Memoizing, Describing, Answering, Watching),
+    *(ByAnOperatorsName, IntoAJoinedList, Unpacking, Memoizing, Describing, Answering, Watching),
 ]
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import functools
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
@@ -166,7 +166,9 @@ class Calls:
                 self.operate((value,), node)
             if isinstance(value, _FUNCTIONS):
                 # MLX's and Python's own functions may call what they are given.
-                self.called(value, (), {}, node)
+                others = tuple(v for v in joined(*args) if v is not value)
+                reached = joined(others, *map(elements, others)) if name == "reduce" else ()
+                self.called(value, (reached, reached), {}, node)
         held = joined(*(elements(v) for given in args for v in given))
         if name == "zip":
             return (Row(((Row(tuple(_all_elements(a) for a in args)),),)),)
@@ -180,6 +182,11 @@ class Calls:
             return {"get": inside, "values": (Row((inside,)),)}.get(
                 name, (Row(((Row(((), inside)),),)),)
             )
+        if isinstance(owner, Module) and name in ("__getattr__", "__getattribute__"):
+            return self._anything(owner)
+        if isinstance(owner, list | dict | set | deque) and not isinstance(owner, Module):
+            inside = elements(owner)
+            return joined(inside, (Row((inside,)),))
         if name in ("min", "max", "cast", "reduce", "copy"):
             return joined(held, *args)
         return views(called, joined(*args))
@@ -318,8 +325,8 @@ class Calls:
             computed = [v for v in is_answered if isinstance(v, Computed)]
             found += [self.called(v.function, ((v.owner,),), {}, node) for v in computed]
             found.append(tuple(v for v in is_answered if not isinstance(v, Computed)))
-            if said := effect_of_descriptor(value, name):
-                self.tell(said, node)
+            if computing := effect_of_descriptor(value, name):
+                self.tell(computing, node)
             if is_own_object(value):
                 kind = class_of(value)
                 for asked in ("__getattribute__", "__getattr__"):

@@ -40,7 +40,11 @@ _PURE_MODULES = frozenset(
     | {"numbers", "fractions", "decimal", "_decimal", "types", "abc", "_abc", "statistics"}
     | {"contextlib", "struct", "_struct", "collections.abc", "_collections_abc", "builtins"}
 )
-_CHANGING = frozenset(
+_IN_PLACE = frozenset(
+    {f"i{name}" for name in ("add", "and", "concat", "floordiv", "lshift", "matmul", "mod")}
+    | {f"i{name}" for name in ("mul", "or", "pow", "rshift", "sub", "truediv", "xor")}
+)
+_CHANGING = _IN_PLACE | frozenset(
     {
         "setitem",
         "delitem",
@@ -50,8 +54,6 @@ _CHANGING = frozenset(
         "chdir",
         "register",
     }
-    | {f"i{name}" for name in ("add", "and", "concat", "floordiv", "lshift", "matmul", "mod")}
-    | {f"i{name}" for name in ("mul", "or", "pow", "rshift", "sub", "truediv", "xor")}
 )
 _FILES_OF_NUMPY = frozenset(
     {"load", "save", "savez", "savez_compressed", "loadtxt", "savetxt", "genfromtxt", "memmap"}
@@ -60,6 +62,7 @@ _FILES_OF_NUMPY = frozenset(
 _CHANGING_METHODS_OF_NUMPY = frozenset(
     {"at", "byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags"}
     | {"sort", "__setitem__", "__setstate__"}
+    | {f"__{name}__" for name in _IN_PLACE}
 )
 _CHANGING_FUNCTIONS_OF_NUMPY = frozenset(
     {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
@@ -125,14 +128,14 @@ def effect_of_arguments(
     if any(hasattr(type(value), "__next__") for value in given):
         return "takes from an iterator that outlives the call"
     root = str(getattr(called, "__module__", "") or type(called).__module__).partition(".")[0]
+    name = str(getattr(called, "__name__", ""))
     if root == "numpy" or isinstance(getattr(called, "__self__", None), np.ndarray):
-        name = str(getattr(called, "__name__", ""))
         outs = args[called.nin :] if isinstance(called, np.ufunc) else ()
         if named.get("out") or any(outs) or name in _CHANGING_FUNCTIONS_OF_NUMPY:
             return f"writes into an array of NumPy's ({name})"
     unbound = isinstance(called, MethodDescriptorType | WrapperDescriptorType)
     if unbound and args:
-        return next(filter(None, (_method(v, str(called.__name__)) for v in args[0])), "")
+        return next(filter(None, (_method(v, name) for v in args[0])), "")
     return ""
 
 

@@ -196,13 +196,17 @@ class Text(Calls):
             return made
         parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         found = [self.value(part) for part in parts]
+        if isinstance(node, ast.Starred):
+            self.operate(found[0], node)
         if isinstance(node, ast.BoolOp | ast.IfExp | ast.NamedExpr | ast.Starred | ast.Await):
             return joined(*found)
         if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
             return (Row(tuple(found)),)
         for values in found:
             self.operate(values, node)
-        return ()
+        # Lists that are joined or repeated hold what they held.
+        held = joined(*(elements(v) for v in joined(*found))) if _is_joining(node) else ()
+        return (Row((held,)),) if held else ()
 
     def _of_constant(self, node: ast.Constant) -> Values:
         del node
@@ -223,7 +227,8 @@ class Text(Calls):
         held = self.value(node.value)
         self.value(node.slice)
         self.operate(held, node)
-        return joined(*map(elements, held))
+        inside = joined(*map(elements, held))
+        return joined(inside, (Row((inside,)),)) if isinstance(node.slice, ast.Slice) else inside
 
     def _of_lambda(self, node: ast.Lambda) -> Values:
         made = Inner(node, self.frame)
@@ -288,6 +293,7 @@ class Text(Calls):
         elif isinstance(target, ast.Starred):
             self._put(target.value, (Row((values,)),))
         elif isinstance(target, ast.Tuple | ast.List):
+            self.operate(values, target)
             for place, part in enumerate(target.elts):
                 self._put(part, joined(*(_part(v, place, len(target.elts)) for v in values)))
         elif isinstance(target, ast.Attribute):
@@ -313,6 +319,10 @@ class Text(Calls):
                 if isinstance(holder, Row):
                     holder.added.append(values)
             self.changes(holders, "", target)
+
+
+def _is_joining(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult | ast.BitOr)
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -14,6 +14,7 @@ from types import (
     MethodType,
     ModuleType,
     SimpleNamespace,
+    WrapperDescriptorType,
 )
 
 import mlx.core as mx
@@ -223,6 +224,11 @@ def _bound(said: object, owner: object, kind: type) -> Values:
     if isinstance(said, ClassMethodDescriptorType):
         return (said.__get__(None, kind),)
     is_container = isinstance(owner, list | dict | set | deque | tuple)
+    is_changing = (is_container and not isinstance(owner, Module)) or hasattr(kind, "__next__")
+    if isinstance(said, WrapperDescriptorType) and (is_changing or isinstance(owner, np.ndarray)):
+        return (said.__get__(owner),) if not isinstance(owner, Fresh) else ()
+    if type(said).__name__ == "_tuplegetter" and isinstance(owner, tuple):
+        return elements(owner)
     if isinstance(said, MethodDescriptorType | BuiltinFunctionType) and owner is not None:
         if isinstance(owner, Fresh):
             return ()
