@@ -50,7 +50,7 @@ def task_of(shape: tuple[int, ...], *, name: str = "row_softmax", op: str = "sof
         types=(type_, type_),
         inputs=(0,),
         constants=(),
-        nodes=(Node(op, (0,), (1,), (("axis", -1),)),),
+        nodes=(Node(op, (0,), (1,), (("precise", True),) if op == "softmax" else ()),),
         outputs=(1,),
     )
     return Task(graph, name)

@@ -16,7 +16,7 @@ from kernelwright.evaluator.oracle.error_of_sums import (
     roundings,
 )
 from kernelwright.evaluator.oracle.float_format import FLOAT32, UNIT, Reals
-from kernelwright.ir.ops import Call
+from kernelwright.ir.ops import Call, Op
 
 _FEW_MAXIMA = 8
 """Running maxima of as many numbers as a sample holds: those in no order have four or so."""
@@ -128,6 +128,11 @@ def _lost_of_rows(below: Reals) -> Reals:
     some = lost > 0
     lost[some] /= np.exp(-rows[some]).sum(axis=-1)
     return lost.reshape(*below.shape[:-1], 1)
+
+
+def is_rescaled(op: Op) -> bool:
+    """Say whether kernels rescale what an op has added up of exponentials, at each new maximum."""
+    return op.name == "sum"
 
 
 def error_of_rescaling(call: Call, powers: Reals) -> Reals | None:

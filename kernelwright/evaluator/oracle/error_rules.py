@@ -19,6 +19,7 @@ from kernelwright.evaluator.oracle.error_of_exponentials import (
     error_of_logsumexp,
     error_of_rescaling,
     error_of_softmax,
+    is_rescaled,
 )
 from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
 from kernelwright.evaluator.oracle.error_of_moves import data_places, errors_of_move, moves
@@ -80,7 +81,7 @@ def error_of(
     if adds_terms(op) and found[0] is not None:
         found[0] = found[0] + _of_common(op, call, read, made[0])
     forms = [r.form for r in read]
-    is_of_powers = op.name == "sum" and forms[0] is not None and forms[0].kind == "exp"
+    is_of_powers = is_rescaled(op) and forms[0] is not None and forms[0].kind == "exp"
     other = (
         error_of_rescaling(call, values[0])
         if is_of_powers

@@ -9,9 +9,11 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy.orm import Session
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.execution.retry_policy import USUAL_CARE
@@ -273,16 +275,22 @@ def test_a_verdict_waits_for_the_server_and_its_job_is_given_back_in_a_sentence(
     one = worker.Worker(store, lambda: judge, say=said.append)
     failures = [BlockedError("the store is away."), None, BlockedError("the store is away."), None]
 
-    def write(*given: object) -> None:
+    write = store.fleet._write
+
+    @contextmanager
+    def failing() -> Iterator[Session]:
         if (failure := failures.pop(0)) is not None:
             raise failure
+        with write() as session:
+            yield session
 
-    monkeypatch.setattr(store.fleet, "began", write)
-    monkeypatch.setattr(store.fleet, "finish", write)
-    one._evaluate({"id": "0123456789", "version": "another", "config": {"secret": "x"}})
-    assert failures == []
-    assert "judges jobs of" in said[-1]
-    monkeypatch.setattr(worker, "_LONGEST_WAIT_S", -1.0)
-    failures += [BlockedError("the store is away.")]
-    one._evaluate({"id": "0123456789", "version": "another", "config": {"secret": "x"}})
+    monkeypatch.setattr(store.fleet, "_write", failing)
+    job = {"id": "0123456789", "version": "another", "config": {"secret": "x"}}
+    with store.fleet.waiting_when_blocked(one._wait_for_server):
+        one._evaluate(job)
+        assert failures == []
+        assert "judges jobs of" in said[-1]
+        monkeypatch.setattr(worker, "_LONGEST_WAIT_S", -1.0)
+        failures += [BlockedError("the store is away.")]
+        one._evaluate(job)
     assert said[-1] == "01234567 is given back: the store is away."
