@@ -73,6 +73,6 @@ def _check_inputs(graph: "Graph") -> None:
         raise InputError(f"{count} inputs have {len(graph.names)} names.")
     if len(graph.keywords) > count:
         raise InputError(f"{count} inputs have {len(graph.keywords)} keywords.")
-    # A part of a function has some of its arguments.
-    if graph.turns and (len(graph.turns) != count or len(set(graph.turns)) != count):
+    # Of a part some arguments may be missing; what it is given beside them all has one place.
+    if graph.turns and len(graph.turns) != count:
         raise InputError(f"{count} inputs have the places {list(graph.turns)} among arguments.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kernelwright.errors import InputError
-from kernelwright.ir import Dtype, Graph, Node, TensorType, read_graph, verify
+from kernelwright.ir import Dtype, Graph, Node, Region, TensorType, read_graph, verify
 
 ROW = TensorType((4,), Dtype.FLOAT32)
 HALVES = TensorType((4,), Dtype.FLOAT16)
@@ -95,6 +95,24 @@ def test_an_edited_graph_is_not_read(key: str, value: object, message: str) -> N
     text = json.dumps(json.loads(GOOD.to_json()) | {key: value})
     with pytest.raises(InputError, match=message):
         Graph.from_json(text)
+
+
+def test_a_part_that_is_given_what_its_function_makes_is_read() -> None:
+    graph = Graph(
+        types=(ROW,) * 5,
+        inputs=(0,),
+        constants=(),
+        nodes=(
+            Node("exp", (0,), (1,), ()),
+            Node("sin", (0,), (2,), ()),
+            Node("add", (1, 0), (3,), ()),
+            Node("multiply", (3, 2), (4,), ()),
+        ),
+        outputs=(4,),
+    )
+    part = Region(graph, (2, 3)).extract()
+    assert part.turns == (1, 0, 1)
+    assert read_graph(part.to_json()) == part
 
 
 def test_a_graph_that_is_to_be_computed_is_verified() -> None:
