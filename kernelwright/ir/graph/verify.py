@@ -20,8 +20,7 @@ def verify(graph: Graph) -> None:
         InputError: a rule is broken; the sentence names the node.
     """
     check_wiring(graph)
-    for place, node in enumerate(graph.nodes):
-        _check(graph, node, f"node {place} ({node.op})")
+    _check_nodes(graph)
 
 
 def read_graph(text: str) -> Graph:
@@ -33,8 +32,14 @@ def read_graph(text: str) -> Graph:
         InputError: the text is not a graph, or one that breaks a rule.
     """
     graph = Graph.from_json(text)
-    verify(graph)
+    # Its wiring was checked as it was read.
+    _check_nodes(graph)
     return graph
+
+
+def _check_nodes(graph: Graph) -> None:
+    for place, node in enumerate(graph.nodes):
+        _check(graph, node, f"node {place} ({node.op})")
 
 
 def _check(graph: Graph, node: Node, where: str) -> None:

@@ -97,7 +97,7 @@ def _questioned(
     text = source.read_text()
     if not (_asks(text) or may_wait(text) or may_lack_value(text)):
         return run(_listed((*command, *_unasked(text)), source, listing))
-    return _passed(_raw(command, source, listing, told), listing, INSTRUMENTING_FLAGS)
+    return _then(_raw(command, source, listing, told), _relisted(listing, INSTRUMENTING_FLAGS))
 
 
 def _raw(
@@ -126,12 +126,12 @@ def _front(
     return status, said
 
 
-def _passed(front: tuple[int, str], listing: Path, flags: Sequence[str]) -> tuple[int, str]:
-    """Put a listing through LLVM's passes, if its front end wrote it."""
+def _then(front: tuple[int, str], command: Sequence[str]) -> tuple[int, str]:
+    """Run what works on a listing, if its front end wrote it."""
     status, said = front
     if status != 0:
         return status, said
-    status, failure = run(_relisted(listing, flags))
+    status, failure = run(command)
     return status, said + failure
 
 
@@ -145,7 +145,7 @@ def _parting(
     """Write a listing that tells how threads have come to operations, where they may part."""
     if not _is_told(source):
         return run(_listed(command, source, listing))
-    return _passed(_front(command, source, listing, told), listing, flags)
+    return _then(_front(command, source, listing, told), _relisted(listing, flags))
 
 
 def _is_told(source: Path) -> bool:
@@ -216,11 +216,8 @@ def _compile_paths(
     if not _is_told(source):
         return _compile([*command, *options], source, built)
     listing = source.with_suffix(".ll")
-    status, said = _front(command, source, listing, _with_inline_paths)
-    if status != 0:
-        return status, said
-    status, failure = run(_from_listing(listing, (*OPTIMISING_FLAGS, *options), built))
-    return status, said + failure
+    front = _front(command, source, listing, _with_inline_paths)
+    return _then(front, _from_listing(listing, (*OPTIMISING_FLAGS, *options), built))
 
 
 def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -232,11 +229,8 @@ def _sanitized(command: Sequence[str], source: Path, built: Path) -> tuple[int, 
     if may_lack_marks(text):
         return _instrumented(command, source, built, lists=_questioned)
     listing = source.with_suffix(".ll")
-    status, said = _raw(command, source, listing, _with_all_paths)
-    if status != 0:
-        return status, said
-    status, failure = run(_from_listing(listing, (*INSTRUMENTING_FLAGS, *_TRAPS), built))
-    return status, said + failure
+    front = _raw(command, source, listing, _with_all_paths)
+    return _then(front, _from_listing(listing, (*INSTRUMENTING_FLAGS, *_TRAPS), built))
 
 
 def _instrumented(
@@ -275,7 +269,7 @@ def _whole(
     """Write the listing of a build for which all that a kernel calls becomes part of it."""
     if not may_lack_value(source.read_text()):
         return run(_listed(command, source, listing), timeout_s=SECOND_TIMEOUT_S)
-    return _passed(_front(command, source, listing, str), listing, flags)
+    return _then(_front(command, source, listing, str), _relisted(listing, flags))
 
 
 def _wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -339,7 +333,7 @@ class Watching:
         listing = source.with_suffix(".ll")
         if may_part(source.read_text()):
             front = _front(command, source, listing, _with_operation_paths)
-            status, said = _passed(front, listing, SEEN_FLAGS)
+            status, said = _then(front, _relisted(listing, SEEN_FLAGS))
         else:
             status, said = _whole(command, source, listing, SEEN_FLAGS)
         if status != 0:

@@ -33,6 +33,7 @@ from kernelwright.runtime.models.purity.value import (
     bind,
     class_of,
     elements,
+    entry,
     is_own_kind,
     is_own_object,
     joined,
@@ -369,7 +370,7 @@ class Calls:
 def _own_call(value: object) -> FunctionType | None:
     if isinstance(value, Module | Row | Above):
         return None
-    said = next((vars(k)["__call__"] for k in class_of(value).__mro__ if "__call__" in vars(k)), 0)
+    said = entry(class_of(value).__mro__, "__call__")
     return said if isinstance(said, FunctionType) else None
 
 

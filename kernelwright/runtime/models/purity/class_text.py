@@ -1,7 +1,7 @@
 """What a class does when an attribute of it is looked up; nothing is looked up for that."""
 
 from kernelwright.runtime.models.purity.library import is_library
-from kernelwright.runtime.models.purity.value import class_of
+from kernelwright.runtime.models.purity.value import class_of, entry
 
 _LOOKUPS = ("__getattribute__", "__getattr__")
 
@@ -26,7 +26,7 @@ def effect_of_descriptor(value: object, name: str) -> str:
     kind = value if isinstance(value, type) else class_of(value)
     if is_library(kind.__module__):
         return ""
-    said = next((vars(k)[name] for k in kind.__mro__ if name in vars(k)), None)
+    said = entry(kind.__mro__, name)
     if not is_own_descriptor(said):
         return ""
     return f"computes the attribute {name} by a descriptor ({type(said).__name__})"

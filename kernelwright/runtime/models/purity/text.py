@@ -20,6 +20,7 @@ from kernelwright.runtime.models.purity.value import (
     attribute,
     class_of,
     elements,
+    entry,
     joined,
     kept,
     raw_field,
@@ -112,16 +113,10 @@ class Text(Calls):
 
     def _do_augassign(self, node: ast.AugAssign) -> None:
         self.value(node.value)
-        if isinstance(node.target, ast.Name):
-            before = self._name(node.target.id)
-            self.operate(before, node)
-            self.changes(before, "", node)
-            self._store(node.target.id, before, node)
-        else:
-            before = self.value(node.target)
-            self.operate(before, node)
-            self.changes(before, "", node)
-            self._put(node.target, ())
+        before = self.value(node.target)
+        self.operate(before, node)
+        self.changes(before, "", node)
+        self._put(node.target, before if isinstance(node.target, ast.Name) else ())
 
     def _do_delete(self, node: ast.Delete) -> None:
         for target in node.targets:
@@ -334,10 +329,10 @@ def _is_property(holder: object, name: str) -> bool:
 
 
 def _setter(kind: type, name: str) -> object:
-    said = next((vars(k)[name] for k in kind.__mro__ if name in vars(k)), None)
+    said = entry(kind.__mro__, name)
     if isinstance(said, property):
         return said.fset
-    own = next((vars(k)["__setattr__"] for k in kind.__mro__ if "__setattr__" in vars(k)), None)
+    own = entry(kind.__mro__, "__setattr__")
     return own if isinstance(own, FunctionType) and not is_library(own.__module__) else None
 
 

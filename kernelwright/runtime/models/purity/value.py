@@ -27,7 +27,8 @@ from kernelwright.runtime.models.tree import own_class
 Values = tuple[object, ...]
 """Objects that an expression may stand for; what the call makes or is given is not among them."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), mx.Dtype, mx.array)
-_ABSENT = object()
+ABSENT = object()
+"""Stands for an entry that no class has."""
 UNKNOWN = object()
 """Stands for a value that is not known before the call."""
 
@@ -156,17 +157,17 @@ def attribute(value: object, name: str) -> Values:
     if name == "__class__":
         return (class_of(value),)
     if isinstance(value, ModuleType):
-        found = vars(value).get(name, _ABSENT)
-        if found is _ABSENT and is_library(value.__name__):
+        found = vars(value).get(name, ABSENT)
+        if found is ABSENT and is_library(value.__name__):
             # NumPy loads parts of itself when they are named.
-            found = getattr(value, name, _ABSENT)
-        return () if found is _ABSENT else kept(iter([found]))
+            found = getattr(value, name, ABSENT)
+        return () if found is ABSENT else kept(iter([found]))
     if isinstance(value, type):
-        return _bound(_in(value.__mro__, name), None, value)
+        return _bound(entry(value.__mro__, name), None, value)
     if isinstance(value, Above):
         mro = class_of(value.owner).__mro__ if value.owner is not None else value.kind.__mro__
         above = mro[mro.index(value.kind) + 1 :] if value.kind in mro else ()
-        return _bound(_in(above, name), value.owner, class_of(value.owner))
+        return _bound(entry(above, name), value.owner, class_of(value.owner))
     if isinstance(value, Fresh) and name in value.fields:
         return value.fields[name]
     if isinstance(value, Row):
@@ -178,7 +179,7 @@ def attribute(value: object, name: str) -> Values:
 
 def _of_object(value: object, name: str) -> Values:
     kind = class_of(value)
-    said = _in(kind.__mro__, name)
+    said = entry(kind.__mro__, name)
     if isinstance(said, property | functools.cached_property):
         return _bound(said, value, kind)
     for fields in _fields(value):
@@ -202,13 +203,14 @@ def own_fields(value: object) -> Mapping[object, object]:
         return {}
 
 
-def _in(classes: tuple[type, ...], name: str) -> object:
-    return next((vars(kind)[name] for kind in classes if name in vars(kind)), _ABSENT)
+def entry(classes: tuple[type, ...], name: str) -> object:
+    """Return what the first of some classes with a name keeps there; `ABSENT` where none is."""
+    return next((vars(kind)[name] for kind in classes if name in vars(kind)), ABSENT)
 
 
 def _bound(said: object, owner: object, kind: type) -> Values:
     """Return what an entry of a class stands for when it is read of an object, or of the class."""
-    if said is _ABSENT:
+    if said is ABSENT:
         return ()
     if isinstance(said, staticmethod):
         return (said.__func__,)
@@ -253,11 +255,11 @@ def raw_field(value: object, name: str) -> object:
     is_asked = isinstance(value, Module) or is_own_object(value) or is_namespace(value)
     if not is_asked or isinstance(value, Fresh):
         return UNKNOWN
-    said = _in(class_of(value).__mro__, name)
+    said = entry(class_of(value).__mro__, name)
     if hasattr(type(said), "__set__"):
         return UNKNOWN
     found = next((fields[name] for fields in _fields(value) if name in fields), said)
-    return UNKNOWN if found is _ABSENT else found
+    return UNKNOWN if found is ABSENT else found
 
 
 def is_namespace(value: object) -> bool:
