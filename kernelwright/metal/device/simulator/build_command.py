@@ -34,7 +34,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     PLACED_FLAGS,
     SCALAR_FLAGS,
     SETTLED_FLAGS,
-    WHOLE_FLAGS,
+    WATCHED_WHOLE_FLAGS,
     WIDENED_FLAGS,
     Variant,
     run,
@@ -55,7 +55,7 @@ SECOND_TIMEOUT_S = 20.0
 """Of processor time, for a text that has been compiled once."""
 WATCHED_FLAGS = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections")
 """Of the second half of a watching build."""
-SEEN_FLAGS = (*WATCHED_FLAGS, "-fno-unroll-loops", *WHOLE_FLAGS, "-ffp-contract=on")
+SEEN_FLAGS = (*WATCHED_FLAGS, "-fno-unroll-loops", *WATCHED_WHOLE_FLAGS, "-ffp-contract=on")
 """Of the part of its first half that starts from a listing."""
 _MOST_TURNS = 4
 _ARRAY = " = alloca ["

@@ -133,10 +133,10 @@ _APART = (
 _COVERAGE = "-fsanitize-coverage=trace-pc-guard,no-prune"
 COUNTING_FLAGS = (*OPTIMISING_FLAGS, *_WATCH, _COVERAGE, *_APART)
 """Of the part of a counting build that starts from a listing."""
-WHOLE_FLAGS = (
-    *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),
-    *("-mllvm", "-unroll-allow-partial=false"),
-)
+_ROLLED = ("-mllvm", "-unroll-runtime=false", "-mllvm", "-unroll-allow-partial=false")
+WHOLE_FLAGS = ("-mllvm", "-inline-threshold=20000", *_ROLLED)
+WATCHED_WHOLE_FLAGS = ("-mllvm", "-inline-threshold=200000", *_ROLLED)
+"""Of a build that watches: what stands apart is given its arguments, any of which may be data."""
 _NO_IDIOMS = ("-mllvm", "-disable-loop-idiom-all")
 _ONES, _ZEROS = ("-ftrivial-auto-var-init=pattern",), ("-ftrivial-auto-var-init=zero",)
 """What a variable holds that nobody has set: NaN where outputs are judged, zero under the
@@ -168,7 +168,7 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     # All that a kernel calls stands in it, and a condition stays one of the text's.
     "branches": (
         *("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops"),
-        *("-gline-tables-only", *WHOLE_FLAGS, *_ONES),
+        *("-gline-tables-only", *WATCHED_WHOLE_FLAGS, *_ONES),
     ),
 }
 WIDENED_FLAGS = (

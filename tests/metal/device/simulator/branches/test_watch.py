@@ -349,3 +349,11 @@ def test_floats_that_lanes_hand_each_other_stay_floats(body: str, reads_bits: bo
 
     assert conditions
     assert any(c.as_integers or c.reads_bits for c in conditions) is reads_bits
+
+
+def test_no_place_of_a_thread_is_data_in_a_long_kernel() -> None:
+    """Nor is it where paths to operations of simdgroups are told."""
+    terms = "\n#pragma unroll\nfor (uint n = 0; n < 5000; ++n) v = v * x[i] + 1.5f;"
+    body = f"float v = i < 5u ? 1.0f : 2.0f; {terms} y[i] = i < 3u ? simd_sum(v) : v;"
+
+    assert _conditions(body) == ()
