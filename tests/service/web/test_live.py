@@ -139,7 +139,8 @@ def test_two_browsers_lose_no_event_of_a_night_and_axe_finds_nothing_though_the_
         expect(second.locator(".plan h2")).to_have_count(2, timeout=PATIENCE_MS)
         second.get_by_role("link", name="Activity").click()
         for page in (first, second):
-            expect(page.get_by_role("heading", name="Under way")).to_have_count(0)
+            under_way = page.get_by_role("heading", name="Under way")
+            expect(under_way).to_have_count(0, timeout=PATIENCE_MS)
             told(page, len(events))
             assert shown(page) == sorted(events)
             assert [
