@@ -12,7 +12,6 @@ from kernelwright.evaluator.speed.mlx_fast import fast_regions
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.trace.fast_call import find_fast_call
 from kernelwright.ir.trace.stitch import stitch
-from kernelwright.runtime.fast import put_back
 
 
 def mlx_ways(workload: Workload, dtype: Dtype) -> Mapping[str, ListFunction]:
@@ -34,10 +33,8 @@ def _fast(graph: ir.Graph) -> ListFunction | None:
     if (whole := find_fast_call(graph)) is not None:
         return whole
     parts = fast_regions(graph)
-    taken = frozenset(i for region in parts for i in region.indices)
-    others, _ = put_back(graph, taken)
-    if parts or others or any(node.op == "attention" for node in graph.nodes):
-        return stitch(graph, {**others, **parts})
+    if parts or any(node.op == "attention" for node in graph.nodes):
+        return stitch(graph, parts)
     return None
 
 

@@ -6,11 +6,10 @@ import mlx.core as mx
 
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.match.rope_call import RopeCall
 from kernelwright.ir.naming.idioms import Idiom
 from kernelwright.ir.region import Region
-from kernelwright.ir.trace.replay import to_mlx_dtype
-from kernelwright.ir.trace.stitch import Reading, Replacement, RunRegion
+from kernelwright.ir.trace.fast_program import norm_rows, rope_program
+from kernelwright.ir.trace.stitch import Replacement, RunRegion
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 from kernelwright.plan.mlx.rope import MlxRopes
 
@@ -48,38 +47,7 @@ def _program(graph: Graph, idiom: Idiom, region: Region, ropes: MlxRopes) -> Rep
         return None
     if ropes.rounds_once(idiom) and mx.default_device() == mx.cpu:
         return None
-    return _rope(graph, idiom, call)
-
-
-def _rope(graph: Graph, idiom: Idiom, call: RopeCall) -> Reading:
-    made = graph.types[idiom.output]
-    dtype = to_mlx_dtype(made.dtype)
-    batch, before, count, behind = call.rows
-    values = (call.x, call.frequencies, *([] if call.offset is None else [call.offset]))
-    part = slice(call.first, call.first + call.width)
-
-    def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
-        x, frequencies, *offset = arrays
-        taken = x.reshape(batch, before, count, behind, -1)[..., part].astype(dtype)
-        turned = mx.fast.rope(
-            taken.swapaxes(2, 3).reshape(batch, before * behind, count, call.width),
-            call.dims,
-            traditional=call.layout == "interleaved",
-            base=None,
-            scale=call.scale,
-            offset=_from_start(offset[0], call.start) if offset else call.start,
-            freqs=mx.reciprocal(frequencies.reshape(-1)[: call.dims // 2]),
-        )
-        whole = turned.reshape(batch, before, behind, count, call.width).swapaxes(2, 3)
-        return [whole.reshape(made.shape)]
-
-    return Reading(values, run)
-
-
-def _from_start(offset: mx.array, start: int) -> mx.array:
-    """Return one number for all rows, or one a batch."""
-    whole = offset.reshape(() if offset.size == 1 else -1)
-    return whole + start if start else whole
+    return rope_program(call, graph.types[idiom.output])
 
 
 def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.array] | None:
@@ -87,17 +55,7 @@ def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.a
     epsilon = dict(idiom.parameters).get("epsilon")
     if not isinstance(epsilon, float) or not has_mlx_norm(graph, idiom):
         return None
-    width = shape[-1]
-
-    def run(given: Mapping[str, mx.array]) -> mx.array:
-        weight, bias = (
-            given[role].reshape(width) if role in given else None for role in ("weight", "bias")
-        )
-        if idiom.name == "rms_norm":
-            return mx.fast.rms_norm(given["x"].reshape(shape), weight, epsilon)
-        return mx.fast.layer_norm(given["x"].reshape(shape), weight, bias, epsilon)
-
-    return run
+    return lambda given: norm_rows(idiom.name, given, shape, epsilon)
 
 
 def _reading(

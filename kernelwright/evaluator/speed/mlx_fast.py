@@ -8,16 +8,22 @@ from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.naming.idioms import Idiom, idioms
 from kernelwright.ir.ops import op_named
 from kernelwright.ir.region import Region
-from kernelwright.ir.trace.stitch import RunRegion
+from kernelwright.ir.trace.fast_program import norm_rows, rope_program
+from kernelwright.ir.trace.stitch import Replacement, RunRegion
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.plan.mlx.cross_entropy import SIGN_OF_LOSS, has_mlx_cross_entropy
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
+from kernelwright.plan.mlx.rope import MlxRopes
 
 
-def fast_regions(graph: Graph) -> dict[Region, RunRegion]:
-    """Return the norms and losses of a graph with MLX's kernels for them."""
-    found: dict[Region, RunRegion] = {}
+def fast_regions(graph: Graph) -> dict[Region, Replacement]:
+    """Return the norms, rotary embeddings and losses of a graph with MLX's kernels for them."""
+    found: dict[Region, Replacement] = {}
+    ropes = MlxRopes(graph)
     for idiom in idioms(graph):
+        if idiom.name == "rope":
+            found |= _rope(graph, idiom, ropes)
+            continue
         operands = dict(idiom.operands)
         casts = _shared_casts(graph, idiom)
         region = Region(graph, tuple(sorted((*idiom.indices, *casts))))
@@ -33,6 +39,18 @@ def fast_regions(graph: Graph) -> dict[Region, RunRegion]:
             continue
         found[region] = _with_casts(graph, idiom, region, run) if casts else run
     return found
+
+
+def _rope(graph: Graph, idiom: Idiom, ropes: MlxRopes) -> dict[Region, Replacement]:
+    """Return what of a rotary embedding is a call, on a GPU, where MLX rounds it once."""
+    turned = ropes.within(idiom)
+    if turned is None:
+        return {}
+    part, call = turned
+    region = Region(graph, part.indices)
+    if region.outputs != (part.output,):
+        return {}
+    return {region: rope_program(call, graph.types[part.output])}
 
 
 def _shared_casts(graph: Graph, idiom: Idiom) -> tuple[int, ...]:
@@ -66,14 +84,8 @@ def _norm(idiom: Idiom, place: dict[str, int], shape: tuple[int, ...]) -> RunReg
     epsilon = float(idiom.parameter("epsilon"))  # type: ignore[arg-type]
 
     def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
-        x = arrays[place["x"]].reshape(shape)
-        weight, bias = (
-            arrays[place[name]].reshape(shape[-1]) if name in place else None
-            for name in ("weight", "bias")
-        )
-        if idiom.name == "rms_norm":
-            return [mx.fast.rms_norm(x, weight, epsilon)]
-        return [mx.fast.layer_norm(x, weight, bias, epsilon)]
+        given = {role: arrays[index] for role, index in place.items()}
+        return [norm_rows(idiom.name, given, shape, epsilon)]
 
     return run
 

@@ -153,7 +153,7 @@ def _any_norm(reader: Reader, value: ValueId) -> Match | None:
         return None
     for i in (0, 1):
         inner = _scaled_norm(reader, node.inputs[i])
-        if inner is not None and inner.name == "layer_norm" and "weight" in inner.operands:
+        if inner is not None and inner.name == "layer_norm":
             axes = inner.parameters["axes"]
             assert isinstance(axes, tuple)
             bias = _row_vector(reader, node.inputs[1 - i], Rows(reader.shape(value), axes))
