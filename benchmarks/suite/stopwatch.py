@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -22,7 +24,9 @@ import numpy as np
 from cupy.cuda import nvrtc
 
 _INCLUDES = ("/usr/local/cuda/include", "/usr/local/cuda/include/cccl")
-_REPLAYS = 15
+_REPLAYS, _FEWEST_REPLAYS = 15, 3
+_LONG_US = 100_000.0
+"""Replays that take longer together are fewer: what takes long varies little."""
 _WARM_UPS = 2
 _GRAPH_US = 600.0
 """A graph takes about so long, so that its own launch does not show."""
@@ -60,10 +64,11 @@ def time_candidate(
             arguments = tuple(arrays[place] for place in launch["arrays"])
             function((launch["blocks"],), (launch["threads"],), arguments)
 
-    first = float(np.median(_replay(_record(work, 8, stream), stream))) / 8
+    first = float(np.median(_replay(_record(work, 8, stream), stream, _FEWEST_REPLAYS))) / 8
     turns = int(np.clip(_GRAPH_US / first, 8, 64))
     turns += -turns % len(copies)
-    times = [us / turns for us in _replay(_record(work, turns, stream), stream)]
+    replays = int(np.clip(_LONG_US / (turns * first), _FEWEST_REPLAYS, _REPLAYS))
+    times = [us / turns for us in _replay(_record(work, turns, stream), stream, replays)]
     registers = max(function.num_regs for function in functions)
     return {
         **_key(candidate),
@@ -146,9 +151,9 @@ def _record(work: Work, turns: int, stream: cp.cuda.Stream) -> Action:
     return lambda: graph.launch(stream)
 
 
-def _replay(action: Action, stream: cp.cuda.Stream) -> list[float]:
+def _replay(action: Action, stream: cp.cuda.Stream, replays: int = _REPLAYS) -> list[float]:
     times = []
-    for _ in range(_WARM_UPS + _REPLAYS):
+    for _ in range(_WARM_UPS + replays):
         began, ended = cp.cuda.Event(), cp.cuda.Event()
         with stream:
             began.record(stream)
@@ -178,7 +183,9 @@ def main() -> None:
     parser.add_argument("pack", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--once", action="store_true", help="launch everything once")
+    parser.add_argument("--limit-s", type=float, default=math.inf, help="leave out the rest then")
     arguments = parser.parse_args()
+    began_s = time.monotonic()
     packed = json.loads(gzip.decompress(arguments.pack.read_bytes()))
     candidates, headers = packed["candidates"], packed["headers"]
     jobs = [(one["text"], headers) for c in candidates for one in c["launches"]]
@@ -188,6 +195,8 @@ def main() -> None:
     chip = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     result: dict[str, Any] = {"chip": chip, **_ceilings(stream), "kernels": []}
     for candidate in candidates:
+        if time.monotonic() - began_s > arguments.limit_s:
+            break
         own = [next(cubins) for _ in candidate["launches"]]
         one = (
             launch_once(candidate, own)
@@ -197,8 +206,8 @@ def main() -> None:
         result["kernels"].append(one)
         cp.get_default_memory_pool().free_all_blocks()
     arguments.out.write_text(json.dumps(result))
-    done = "launched" if arguments.once else "timed"
-    print(f"{done} {len(candidates)} candidates; {result['launch_us']:.2f} us for an empty launch")
+    done = f"{'launched' if arguments.once else 'timed'} {len(result['kernels'])} candidates"
+    print(f"{done}; {result['launch_us']:.2f} us for an empty launch")
 
 
 if __name__ == "__main__":
