@@ -56,5 +56,6 @@ would not help either: with the instructions that Nsight Compute counted in plac
 All constants are shared by every task. They are fitted to these candidates; the second row of the
 first table is of fits that saw none of a task's candidates, a fifth of the tasks left out at a
 time. This describes one chip; Apple's profiles share the model and its costs in cycles, with their
-own published rates.
+own published rates, and nothing was timed there. Every page, line and message that shows a
+prediction for another chip says so: "costs fitted on an H200 and carried over to m4".
 """

@@ -11,7 +11,7 @@ from kernelwright.evaluator.speed.predicted_time import PredictedTime, speedups_
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
-from kernelwright.metal.perf import ChipProfile, find_profile
+from kernelwright.metal.perf import ChipProfile, caveat_of, find_profile
 
 
 class Gain(Record):
@@ -90,7 +90,17 @@ class Gain(Record):
         confidence = ""
         if self.kind == "measured" and self.confidence is not None:
             confidence = f" at {self.confidence:.0%}"
-        return f"{self.with_interval}{confidence} over {self.baseline} on {self.chip} ({self.kind})"
+        return f"{self.with_interval}{confidence} over {self.baseline} on {self.chip} ({self.how})"
+
+    @property
+    def how(self) -> str:
+        """How the figure is known, with what a prediction for its chip rests on."""
+        return f"{self.kind}; {self.caveat}" if self.caveat else self.kind
+
+    @property
+    def caveat(self) -> str:
+        """What has to be said beside a prediction for the chip; empty where nothing has to."""
+        return caveat_of([self.chip]) if self.kind == "predicted" else ""
 
 
 def in_microseconds(microseconds: float) -> str:

@@ -90,7 +90,9 @@ def test_profile_counts_and_predicts(file: str) -> None:
     found = json.loads(typed("profile", file, *sizes, "--chip", "m2-pro", "--json").output)
     assert found["counters"]["threads"] == 64
     assert [p["label"] for p in found["predictions"]] == ["prediction"]
-    assert "prediction" in typed("profile", file, *sizes).output
+    output = typed("profile", file, *sizes, "--chip", "m2-pro").output
+    assert "prediction" in output
+    assert "costs fitted on an H200 and carried over to m2-pro" in output
 
 
 def test_profile_shows_the_dominating_bound_on_a_named_chip(file: str) -> None:

@@ -9,6 +9,7 @@ from kernelwright.campaign.report.foreign_text import as_code, in_html, in_markd
 from kernelwright.campaign.report.gain_bars import gain_bars
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far, is_against_mlx
 from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.metal.perf import caveat_of
 from kernelwright.plural import counted
 
 
@@ -90,7 +91,9 @@ def _kinds(report: CampaignReport) -> str:
     if not chips:
         return words
     fastest = "MLX's are of the fastest of eager, mx.compile and mx.fast"
-    return f"{words} Times are of {chips}; {fastest}."
+    caveat = caveat_of(t.gain.chip for t in report.tasks if t.gain and t.gain.kind == "predicted")
+    rests = f" Predictions are by {caveat}." if caveat else ""
+    return f"{words} Times are of {chips}; {fastest}.{rests}"
 
 
 def _kind_words(report: CampaignReport) -> str:

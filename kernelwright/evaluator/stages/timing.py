@@ -8,6 +8,7 @@ from kernelwright.evaluator.stages.counting import chip_profile
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.evaluator.stages.verdict import fastest
+from kernelwright.metal.perf import caveat_of
 
 
 class Timing(PipelineStage):
@@ -31,8 +32,10 @@ def _predict(context: Context) -> str:
         return "this device neither measures nor counts"
     prediction = PredictedTime(verdict.predicted_us, verdict.bound)
     verdict.speedups = speedups_of(prediction, predict_baselines(context.task.graph, profile))
+    caveat = caveat_of([profile.name])
     return (
-        f"predicted for {profile.name}, not measured: {prediction.microseconds:.3g} us, "
+        f"predicted for {profile.name}, not measured{', ' if caveat else ''}{caveat}: "
+        f"{prediction.microseconds:.3g} us, "
         f"{fastest(verdict.speedups).ratio:.3g}x the fastest baseline's prediction"
     )
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         ChipProfile,
         CoreRates,
         InstructionCosts,
+        caveat_of,
         find_profile,
     )
 else:
@@ -24,6 +25,7 @@ __all__ = [
     "CoreRates",
     "InstructionCosts",
     "Prediction",
+    "caveat_of",
     "find_profile",
     "predict",
 ]

@@ -5,7 +5,7 @@ from typing import Literal
 
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.diagnostic import Record
-from kernelwright.metal.perf.profile import ChipProfile
+from kernelwright.metal.perf.profile import ChipProfile, caveat_of
 from kernelwright.metal.perf.residency import SIMD_WIDTH, Residency, residency_of
 from kernelwright.metal.perf.traffic import SECTOR_BYTES, cache_bytes, memory_bytes
 
@@ -52,12 +52,16 @@ class Prediction(Record):
     occupancy: float
     """Threads in flight, as a share of what keeps the arithmetic units busy."""
     label: Literal["prediction"] = "prediction"
+    carried_over_from: str = ""
+    """The chip that the costs were fitted on, where it is another; said wherever the time is."""
 
     def __str__(self) -> str:
         """Render in one line."""
+        caveat = caveat_of([self.chip])
         return (
             f"{self.kernel} on {self.chip}: {self.time_us:.1f} us (prediction, "
-            f"bound by {self.bound}, {self.bandwidth_share:.0%} of the bandwidth)"
+            f"bound by {self.bound}, {self.bandwidth_share:.0%} of the bandwidth"
+            f"{'; ' if caveat else ''}{caveat})"
         )
 
 
@@ -101,6 +105,7 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
         memory_bytes=moved,
         bandwidth_share=moved / time_us / (profile.bandwidth_gb_s * 1e3),
         occupancy=place.customers * SIMD_WIDTH / profile.core.saturating_threads,
+        carried_over_from=profile.carried_over_from,
     )
 
 

@@ -21,12 +21,15 @@ Sources, by the letters that the table uses:
   hold for M5's cores: 16-bit matrices four times as fast as 32-bit ones, which are no faster.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 
 _MIB = 1 << 20
+FITTED_ON = "h200"
+"""The chip whose kernels were timed to fit what all profiles share; see G and H."""
 Vendor = Literal["apple", "nvidia"]
 
 
@@ -187,6 +190,11 @@ class ChipProfile(Record):
     """Fields whose figures nobody has published or measured for this chip."""
 
     @property
+    def carried_over_from(self) -> str:
+        """The chip that the costs were fitted on; empty for that chip itself."""
+        return "" if self.name == FITTED_ON else FITTED_ON
+
+    @property
     def float_tflops(self) -> float:
         """Peak of 32-bit arithmetic."""
         return self.cores * self.core.float_operations * self.clock_ghz / 1e3
@@ -296,6 +304,18 @@ _PROFILES = (
 )
 PROFILES: dict[str, ChipProfile] = {profile.name: profile for profile in _PROFILES}
 """Every known chip by name. M4 and M5 have no Ultra."""
+
+
+def caveat_of(chips: Iterable[str]) -> str:
+    """Say of predictions for chips that their costs were fitted elsewhere; empty if on each.
+
+    It belongs beside every predicted time that is shown. Chips without a profile have none.
+    """
+    known = [PROFILES[chip] for chip in dict.fromkeys(chips) if chip in PROFILES]
+    carried = [profile.name for profile in known if profile.carried_over_from]
+    if not carried:
+        return ""
+    return f"costs fitted on an {FITTED_ON.upper()} and carried over to {', '.join(carried)}"
 
 
 def find_profile(chip: str) -> ChipProfile:

@@ -18,7 +18,8 @@ Apple GPU a simulator runs them on the CPU. To write a kernel yourself: call `pl
 function's graph, inputs and limits; call `evaluate` with a Metal body as `mx.fast.metal_kernel` \
 takes it and its launch; read `diagnosis`, correct, and call `evaluate` again; then `export` the \
 candidate. `search` lets Kernelwright write kernels itself. Times marked as predicted come from \
-counted work and a chip's profile and are no measurement."""
+counted work and a chip's profile, whose costs were fitted on an H200 and are carried over to \
+other chips; they are no measurement."""
 
 
 def build_server(session: Session) -> MCPServer[None]:

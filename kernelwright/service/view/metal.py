@@ -11,7 +11,7 @@ from kernelwright.evaluator.gain import in_microseconds
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.device.executable import Array
 from kernelwright.metal.diagnostic import Diagnostic, SanitizerReport, Severity
-from kernelwright.metal.perf import Prediction
+from kernelwright.metal.perf import Prediction, caveat_of
 from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes
 from kernelwright.service.view.fitted_table import FittedTable, plain_columns
@@ -115,3 +115,5 @@ def print_predictions(console: Console, predictions: Sequence[Prediction]) -> No
         label = Text(p.label, style="quiet")
         rows.append([Text(p.chip, style="task"), *map(Text, figures), label])
     console.print(FittedTable(columns, rows))
+    if caveat := caveat_of(p.chip for p in predictions):
+        console.print(caveat, style="quiet", highlight=False, soft_wrap=True)

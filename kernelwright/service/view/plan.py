@@ -9,6 +9,7 @@ from rich.tree import Tree
 
 from kernelwright.campaign.planning.plan_summary import PlanOutline, RegionOutline, Step
 from kernelwright.evaluator.gain import Gain
+from kernelwright.metal.perf import caveat_of
 from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes
 from kernelwright.service.view.fitted_table import Column, FittedTable
@@ -210,4 +211,6 @@ def _note(plan: PlanOutline) -> str:
         parts.append("≤ is what a perfect kernel would gain, predicted")
     if known:
         parts.append("others are of the store's champions, ~ predicted")
+    if caveat := caveat_of([plan.limit.chip]):
+        parts.append(caveat)
     return f"{words}{'; '.join(parts)}"

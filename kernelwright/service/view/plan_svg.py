@@ -9,6 +9,7 @@ from kernelwright.campaign.planning.launch_graph import Flow, Unit
 from kernelwright.campaign.planning.plan_summary import PlanOutline, RegionOutline
 from kernelwright.evaluator.gain import Gain
 from kernelwright.ir.graph import ValueId
+from kernelwright.metal.perf import caveat_of
 from kernelwright.plural import counted
 from kernelwright.service.view.figure import MLX_IS_BEST, in_bytes
 from kernelwright.service.view.layered import Box, Edge, Key, Layout, Point, arrange
@@ -288,10 +289,13 @@ def _speedup(gain: Gain | None, limit: Gain | None) -> str:
 
 def _about(plan: PlanOutline) -> str:
     traffic = plan.traffic
+    caveat = caveat_of([plan.limit.chip]) if plan.limit else ""
+    rests = f" Speedups are predicted by {caveat}." if caveat else ""
     return (
         f"{counted(plan.nodes, 'node')} in {counted(len(plan.regions), 'kernel')}; "
         f"{in_bytes(traffic.eager)} and {traffic.eager_launches} launches eager, "
         f"{in_bytes(traffic.planned)} and {traffic.planned_launches} launches planned."
+        f"{rests}"
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from rich.text import Text
 
 from kernelwright.evaluator.gain import Gain
+from kernelwright.metal.perf import caveat_of
 from kernelwright.service.view.figure import MLX_IS_BEST
 
 
@@ -26,7 +27,7 @@ def gain_line(gain: Gain) -> Text:
     style = "good" if gain.beats_mlx else "quiet"
     return Text.assemble(
         (gain.with_interval, style),
-        f" over {gain.baseline} on {gain.chip} ({gain.kind}): ",
+        f" over {gain.baseline} on {gain.chip} ({gain.how}): ",
         mlx,
         " → ",
         ours,
@@ -41,4 +42,5 @@ def speedup_note(gains: Iterable[Gain]) -> str:
     words = f"over the fastest of eager MLX, mx.compile and mx.fast, on {chips}"
     if all(g.kind == "measured" for g in known):
         return f"{words}; brackets hold the measured interval"
-    return f"{words}. ~ is predicted from counted work, not timed"
+    caveat = caveat_of(g.chip for g in known if g.kind == "predicted")
+    return f"{words}. ~ is predicted from counted work, not timed{'; ' if caveat else ''}{caveat}"

@@ -4,7 +4,14 @@ import pytest
 
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import BufferTraffic, Counters
-from kernelwright.metal.perf import PROFILES, Bound, Prediction, find_profile, predict
+from kernelwright.metal.perf import (
+    PROFILES,
+    Bound,
+    Prediction,
+    caveat_of,
+    find_profile,
+    predict,
+)
 
 _MIB = 1 << 20
 
@@ -276,3 +283,19 @@ def test_partial_threadgroups_wait_side_by_side() -> None:
         ).bounds_us["latency"]
 
     assert waits_us(16) == pytest.approx(waits_us(1), rel=0.15)
+
+
+@pytest.mark.parametrize("chip", PROFILES)
+def test_a_prediction_says_where_its_costs_were_fitted_if_elsewhere(chip: str) -> None:
+    prediction = _predict(chip)
+
+    carried = f"costs fitted on an H200 and carried over to {chip}"
+    assert (carried in str(prediction)) == (chip != "h200")
+    assert prediction.carried_over_from == ("" if chip == "h200" else "h200")
+
+
+def test_predictions_for_several_chips_share_one_caveat() -> None:
+    assert caveat_of(["m4", "h200", "m2-pro", "m4", "a GPU nobody knows"]) == (
+        "costs fitted on an H200 and carried over to m4, m2-pro"
+    )
+    assert caveat_of(["h200"]) == ""

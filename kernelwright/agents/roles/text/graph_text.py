@@ -18,7 +18,7 @@ from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.perf import ChipProfile
+from kernelwright.metal.perf import ChipProfile, caveat_of
 from kernelwright.plan.baseline import baselines
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, cost
 from kernelwright.plan.mlx.fusion import compile_groups
@@ -40,8 +40,9 @@ def device_text(device: DeviceInfo) -> str:
     chip = chip_of(device)
     if chip is None:
         return f"Device: {device.chip}, on which programs are timed."
+    caveat = caveat_of([chip.name])
     ends = "on which programs are timed" if device.measures_time else (
-        "for which times are predicted from counted work"
+        f"for which times are predicted from counted work{', by ' if caveat else ''}{caveat}"
     )  # fmt: skip
     return (
         f"Device: {chip.name}, {chip.cores} GPU cores, {chip.bandwidth_gb_s:g} GB/s from memory, "

@@ -60,7 +60,7 @@ export function roofline(found, chosen, taskId) {
     svg("text", { x: WIDTH - EDGE.right - 4, y: y(found.peak_gflops) - 7, cls: "tick end" }, `${format.count(Math.round(found.peak_gflops))} GFLOP/s`),
     svg("text", { x: x(middle) - 8, y: y(middle * found.bandwidth_gb_s) - 4, cls: "tick end" }, `${format.count(found.bandwidth_gb_s)} GB/s`),
     [...found.points].sort((a, b) => weight(a, chosen) - weight(b, chosen)).map((point) => dot(point, x, y, chosen, taskId)));
-  const kinds = measured === found.points.length ? "Times were measured." : measured ? "Hollow points are predicted from counted work, not timed." : "All times are predicted from counted work; nothing was timed.";
+  const kinds = measured === found.points.length ? "Times were measured." : measured ? `Hollow points are predicted from counted work, not timed, ${format.COSTS}.` : `All times are predicted from counted work, ${format.COSTS}; nothing was timed.`;
   const cut = found.total > found.points.length ? ` The best ${format.count(found.points.length)} of ${format.count(found.total)} are drawn.` : "";
   return el("figure", { cls: "plot" }, drawn, el("figcaption", {}, `${format.many(found.points.length, "candidate")} on ${found.chip}; the line is the most that its memory and its arithmetic allow. ${kinds}${cut}`));
 }

@@ -20,7 +20,7 @@ export async function showCompare(page, left, right) {
     el("div", { cls: "scroller natural", tabindex: "0", role: "region", "aria-label": "The tasks, scrollable" }, el("table", { cls: "plain-table" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "task"), [found.left, found.right].map((c) => [el("th", { scope: "col", cls: "number" }, `best, ${format.short(c.id)}`), el("th", { scope: "col", cls: "number" }, "tried")]), el("th", { scope: "col", cls: "number" }, "ratio"))),
       el("tbody", {}, found.tasks.map((t) => el("tr", {}, el("th", { scope: "row", cls: "wide" }, el("a", { href: `#/task/${t.task.id.slice(0, 16)}` }, taskName(t.task))), [t.left, t.right].map((side) => [el("td", { cls: "number" }, format.rank(side?.best)), el("td", { cls: "number" }, side ? format.count(side.tried) : "–")]), el("td", { cls: "number" }, change(t))))))),
-    el("p", { cls: "quiet" }, "A ratio above 1 means that the second campaign's best is faster; ~ is predicted from counted work, not timed. Figures of different kinds are not compared."),
+    el("p", { cls: "quiet" }, `A ratio above 1 means that the second campaign's best is faster; ~ is predicted from counted work, not timed, ${format.COSTS}. Figures of different kinds are not compared.`),
   );
 }
 

@@ -128,5 +128,5 @@ function gainLine(gain) {
   if (gain.kind === "traffic") return `${format.ratio(gain)} fewer bytes than ${gain.baseline} (counted, not timed)`;
   const times = gain.kernel_us === null ? "" : `: ${mark}${format.microseconds(gain.mlx_us)} → ${mark}${format.microseconds(gain.kernel_us)}`;
   const range = format.interval(gain);
-  return [el("b", { cls: format.beatsMlx(gain) ? "good" : "" }, format.ratio(gain)), range && ` ${range}`, ` over ${gain.baseline} on ${gain.chip} (${gain.kind})${times}`];
+  return [el("b", { cls: format.beatsMlx(gain) ? "good" : "" }, format.ratio(gain)), range && ` ${range}`, ` over ${gain.baseline} on ${gain.chip} (${gain.kind === "predicted" ? `predicted, ${format.COSTS}` : gain.kind})${times}`];
 }

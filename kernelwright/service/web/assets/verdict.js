@@ -18,7 +18,7 @@ function verdict({ evaluation, created_at: at }) {
     failures(evaluation),
     el("ol", { cls: "stages" }, evaluation.stages.map((s) => el("li", { cls: s.passed ? "good" : "bad" }, el("span", { cls: "tick", "aria-hidden": "true" }, s.passed ? "✓" : "✗"), el("b", {}, s.stage), el("span", { cls: "hidden" }, s.passed ? "passed" : "failed"), el("span", { cls: "quiet" }, s.summary), el("span", { cls: "figure" }, `${(s.duration_s * 1000).toFixed(0)} ms`)))),
     accuracy(evaluation.accuracy), counters(evaluation.counters),
-    evaluation.predicted_us === null ? null : el("p", {}, `Predicted ~${format.microseconds(evaluation.predicted_us)}`, evaluation.bound ? `, bound by ${evaluation.bound}.` : "."),
+    evaluation.predicted_us === null ? null : el("p", {}, `Predicted ~${format.microseconds(evaluation.predicted_us)}`, evaluation.bound ? `, bound by ${evaluation.bound}` : "", `, ${format.COSTS}.`),
     samples(evaluation.samples), speedups(evaluation.speedups));
 }
 
