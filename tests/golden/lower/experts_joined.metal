@@ -12,10 +12,11 @@ inline V load_run(const constant T* values) {
 
 uint row = thread_position_in_grid.y;
 uint start = thread_position_in_grid.x * 4;
-float w_value = w[row * 4];
-float w_value_2 = w[row * 4 + 1];
-float w_value_3 = w[row * 4 + 2];
-float w_value_4 = w[row * 4 + 3];
+auto w_run = load_run<packed_half4>(w + row * 4);
+float w_value = w_run[0];
+float w_value_2 = w_run[1];
+float w_value_3 = w_run[2];
+float w_value_4 = w_run[3];
 auto x_run = load_run<packed_half4>(x + (row * 2048 + start));
 auto x_run_2 = load_run<packed_half4>(x + (row * 2048 + start + 512));
 auto x_run_3 = load_run<packed_half4>(x + (row * 2048 + start + 1024));

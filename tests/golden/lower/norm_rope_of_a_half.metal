@@ -1,5 +1,14 @@
 // rowwise(lanes=32, rows=4, cached=0)
 // cast_square_mean_add_rsqrt_multiply_subtract_con: x, weight, cosine, sine -> out; grid (32, 'rows * 16', 1), threadgroup (32, 4, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
 
 constexpr uint columns = 128;
 uint row = thread_position_in_grid.y;
@@ -25,13 +34,24 @@ for (uint column = lane; column < columns; column += 32) {
     element = float(x_row[column]) * inverse_root * float(weight[column]);
   } else {
     if (column % 2 == 0) {
-      float product = float(x_row[(column / 2) * 2]) * inverse_root * float(weight[(column / 2) * 2]);
-      float product_2 = float(x_row[(column / 2) * 2 + 1]) * inverse_root * float(weight[(column / 2) * 2 + 1]);
-      element = product * cosine_row[column / 2] - product_2 * sine_row[column / 2];
+      auto x_run = load_run<packed_half2>(x_row + (column / 2) * 2);
+      float x_value = x_run[0];
+      float x_value_2 = x_run[1];
+      auto weight_run = load_run<packed_half2>(weight + (column / 2) * 2);
+      float weight_value = weight_run[0];
+      float weight_value_2 = weight_run[1];
+      float product = x_value * inverse_root * weight_value * cosine_row[column / 2];
+      float product_2 = x_value_2 * inverse_root * weight_value_2 * sine_row[column / 2];
+      element = product - product_2;
     } else {
-      float product = float(x_row[(column / 2) * 2]) * inverse_root * float(weight[(column / 2) * 2]);
-      float product_2 = float(x_row[(column / 2) * 2 + 1]) * inverse_root * float(weight[(column / 2) * 2 + 1]);
-      element = product * sine_row[column / 2] + product_2 * cosine_row[column / 2];
+      auto x_run = load_run<packed_half2>(x_row + (column / 2) * 2);
+      float x_value = x_run[0];
+      float x_value_2 = x_run[1];
+      auto weight_run = load_run<packed_half2>(weight + (column / 2) * 2);
+      float weight_value = weight_run[0];
+      float weight_value_2 = weight_run[1];
+      float product = x_value_2 * inverse_root * weight_value_2 * cosine_row[column / 2];
+      element = x_value * inverse_root * weight_value * sine_row[column / 2] + product;
     }
   }
   out_row[column] = element;

@@ -8,7 +8,8 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.plane import plane_of
 from kernelwright.metal.lower.banded.program import banded_footprint, lower_banded
-from kernelwright.metal.lower.emit.run import WIDTHS, preferred_run
+from kernelwright.metal.lower.emit.neighbour import WIDTHS
+from kernelwright.metal.lower.emit.run import preferred_run
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.schedule import Banded
 

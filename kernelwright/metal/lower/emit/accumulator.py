@@ -1,5 +1,6 @@
 """Reductions as text: identities, updates, and how lanes combine what each of them found."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kernelwright.ir.graph.dtype import Dtype
@@ -33,6 +34,7 @@ _WORDS = {
 _WORDS_KEEPING_NAN = {Reducer.MAXIMUM: "maximum", Reducer.MINIMUM: "minimum"}
 _SHUFFLED = (Dtype.FLOAT32, Dtype.INT32, Dtype.UINT32)
 _IN_PART = (Reducer.SUM, Reducer.MAXIMUM, Reducer.MINIMUM)
+_PLACES = {Reducer.MAXIMUM: Reducer.ARGMAX, Reducer.MINIMUM: Reducer.ARGMIN}
 _ARGUMENTS = {Reducer.ARGMAX: ("{0} > {1}", "max"), Reducer.ARGMIN: ("{0} < {1}", "min")}
 _ARGUMENTS_KEEPING_NAN = {
     Reducer.ARGMAX: ("exceeds({0}, {1})", "maximum"),
@@ -189,9 +191,21 @@ def lost_of(name: str) -> str:
     return f"{name}_lost"
 
 
-def finish(writer: Writer, reduced: ReduceExpr, name: str, team: Team) -> None:
-    """Write how the lanes agree on the result, and bind it."""
+def peaks_at(found: Collection[ReduceExpr]) -> dict[ReduceExpr, ReduceExpr]:
+    """Return the maxima and minima that are found with their places, by those."""
+    places = {(r.reducer, r.body, r.axis): r for r in found if is_position(r)}
+    asked = ((_PLACES.get(r.reducer), r.body, r.axis) for r in found)
+    pairs = zip(found, map(places.get, asked), strict=True)
+    return {place: peak for peak, place in pairs if place is not None}
+
+
+def finish(
+    writer: Writer, reduced: ReduceExpr, name: str, team: Team, value: ReduceExpr | None = None
+) -> None:
+    """Write how the lanes agree on the result, and bind it; `value` is what stands at a place."""
     writer.bind(reduced, name)
+    if value is not None:
+        writer.bind(value, best_of(name))
     if team.lanes == 1:
         return
     if is_position(reduced):
@@ -200,6 +214,8 @@ def finish(writer: Writer, reduced: ReduceExpr, name: str, team: Team) -> None:
         kind = MSL_TYPE[reduced.body.dtype]
         text = team.combine(writer, word, best_of(name), kind)
         writer.line(f"{kind} {peak} = {text};")
+        if value is not None:
+            writer.bind(value, peak)
         # Of equal values the first counts.
         last = writer.factors.get(reduced.axis.extent, str(reduced.axis.extent))
         is_float = reduced.body.dtype.is_float

@@ -7,27 +7,11 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel_ir.expression import Expr, Literal, Load, Store, Switch, always
 from kernelwright.metal.kernel_ir.index import Axis, Index
+from kernelwright.metal.lower.emit.neighbour import PACKED, WIDEST_PACKED, WIDTHS, packed
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.target.gpu import gpu_of
 from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
-# Packed vectors are aligned like their elements, so a run may begin anywhere
-# (Metal Shading Language Specification, section 2.2.3).
-PACKED = {
-    Dtype.FLOAT32: "packed_float",
-    Dtype.FLOAT16: "packed_half",
-    Dtype.BFLOAT16: "packed_bfloat",
-    Dtype.INT32: "packed_int",
-    Dtype.UINT32: "packed_uint",
-    Dtype.INT16: "packed_short",
-    Dtype.UINT16: "packed_ushort",
-    Dtype.INT8: "packed_char",
-    Dtype.UINT8: "packed_uchar",
-}
-"""What Metal calls several numbers side by side, less their count."""
-WIDTHS = (2, 4, 8)
-"""Elements of a packed vector; Metal's own end at four."""
-_WIDEST_PACKED = 4
 _WIDEST_STEP, _MOST_TOGETHER = 4, 40
 """How far apart elements may stand that are still read with what lies between, and how many
 elements of theirs a lane holds at once."""
@@ -35,7 +19,7 @@ elements of theirs a lane holds at once."""
 
 def preferred_run(device: DeviceInfo, itemsize: int) -> int:
     """Return how many neighbours of so many bytes a lane takes best."""
-    return max(_WIDEST_PACKED, min(gpu_of(device).access_bytes // itemsize, max(WIDTHS)))
+    return max(WIDEST_PACKED, min(gpu_of(device).access_bytes // itemsize, max(WIDTHS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +211,7 @@ class Span:
         return Run(name, f"{kind} {name};", f"*({space} {kind}*)({address}) = {name};")
 
     def _kind(self, dtype: Dtype) -> str:
-        if self.width > _WIDEST_PACKED:
-            return f"packed_eight<{MSL_TYPE[dtype]}>"
-        return f"{PACKED[dtype]}{self.width}"
+        return packed(dtype, self.width)
 
     def _first(self, offset: Index) -> Index:
         step = offset.coefficient(self.axis) or 1

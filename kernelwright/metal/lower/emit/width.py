@@ -2,7 +2,8 @@
 
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.lower.emit.run import WIDTHS, preferred_run
+from kernelwright.metal.lower.emit.neighbour import WIDTHS
+from kernelwright.metal.lower.emit.run import preferred_run
 
 
 def legal_widths(graph: Graph) -> tuple[int, ...]:

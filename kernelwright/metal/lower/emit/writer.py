@@ -23,6 +23,7 @@ from kernelwright.metal.kernel_ir.expression import (
     walk,
 )
 from kernelwright.metal.kernel_ir.index import Axis, Index, Names
+from kernelwright.metal.lower.emit.neighbour import neighbours, packed
 from kernelwright.metal.target.msl.precedence import Binding, Expression, fill
 from kernelwright.metal.target.msl.spelling import MSL_TYPE, template
 
@@ -178,6 +179,9 @@ class Writer:
         from outside the loop is named here, so that it is computed once.
         """
         inner = frozenset(axes)
+        self._read_neighbours(
+            [t for t in self._pending(roots) if isinstance(t, Load) and not t.axes & inner]
+        )
         uses = self._uses(roots, inner)
         for term in self._pending(roots):
             if term.axes & inner or isinstance(term, Literal):
@@ -189,6 +193,21 @@ class Writer:
             if term.number not in self.bound:
                 self.prepare([term])
                 self.define(term)
+
+    def _read_neighbours(self, loads: Iterable[Load]) -> None:
+        """Read elements that stand side by side in one access, and name each."""
+        apart = [t for t in loads if t.array not in self.scalars]
+        for group in neighbours([t for t in apart if (t.array, t.offset) not in self.runs]):
+            first = group[0]
+            name = self.fresh(f"{first.array}_run")
+            address = self.address(first.array, first.offset)
+            kind = packed(first.stored, len(group))
+            self.line(f"auto {name} = {self.run_at(kind, first.array, address)};")
+            for place, load in enumerate(group):
+                self.runs[load.array, load.offset] = f"{name}[{place}]"
+                self.define(load)
+                # Outside this block the run has no name.
+                del self.runs[load.array, load.offset]
 
     def _still_in_arms(self, roots: Sequence[Expr], inner: frozenset[Axis]) -> list[Expr]:
         """Return arithmetic of choices' arms that stays the same along a loop over `inner`.
@@ -308,6 +327,8 @@ class Writer:
 
     def _sum(self, pointer: str, offset: Index) -> str:
         text = self.index(offset)
+        if text == "0":
+            return pointer
         return f"{pointer} + ({text})" if " + " in text else f"{pointer} + {text}"
 
     def index(self, index: Index) -> str:

@@ -9,7 +9,8 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.component import longest_part, ragged_parts
 from kernelwright.metal.family.prologue import prologue_of
-from kernelwright.metal.lower.emit.run import WIDTHS, preferred_run
+from kernelwright.metal.lower.emit.neighbour import WIDTHS
+from kernelwright.metal.lower.emit.run import preferred_run
 from kernelwright.metal.lower.gemv.terms import RESERVED_HERE
 from kernelwright.metal.lower.gemv.tiling import Tiling
 from kernelwright.metal.lower.program.signature import Signature

@@ -6,7 +6,7 @@ from functools import cached_property
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, walk
-from kernelwright.metal.lower.emit.run import WIDTHS
+from kernelwright.metal.lower.emit.neighbour import WIDTHS
 from kernelwright.metal.lower.gemv.terms import Dense, Dot, runs_along_depth
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.schedule import Dense as Schedule

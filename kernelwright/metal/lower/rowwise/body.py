@@ -13,6 +13,7 @@ from kernelwright.metal.lower.emit.accumulator import (
     finish,
     is_compensated,
     is_position,
+    peaks_at,
     update,
 )
 from kernelwright.metal.lower.emit.layout import Block, Walk, surround, walk_of
@@ -190,7 +191,9 @@ class Rows:
         walk_ = self._walk(loop.axis)
         self._declare_slots(kept, walk_)
         kahan = isinstance(self.schedule, Rowwise) and self.schedule.kahan
-        names = {r: declare(writer, r, kahan=kahan) for r in loop.reduced}
+        peaks_of = peaks_at(loop.reduced)
+        apart = [r for r in loop.reduced if r not in peaks_of.values()]
+        names = {r: declare(writer, r, kahan=kahan) for r in apart}
         online = {
             pair: declare_online(writer, pair, loop.moments, self.stores) for pair in loop.online
         }
@@ -245,7 +248,7 @@ class Rows:
             if position.is_found_later:
                 position.find(writer, walk_.per_neighbour, span_)
         for reduced, name in names.items():
-            finish(writer, reduced, name, self.team)
+            finish(writer, reduced, name, self.team, peaks_of.get(reduced))
         for pair, pair_names in online.items():
             finish_online(writer, pair, pair_names, self.team)
 

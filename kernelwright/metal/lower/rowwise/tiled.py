@@ -11,7 +11,7 @@ from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.kernel_ir.expression import Load, OrderStat, ReduceExpr, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.accumulator import joins_in_part
-from kernelwright.metal.lower.emit.run import PACKED
+from kernelwright.metal.lower.emit.neighbour import PACKED
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.rowwise.body import Rows

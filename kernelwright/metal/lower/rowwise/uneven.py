@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from kernelwright.metal.kernel_ir.expression import Expr, Load, Store, always, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.layout import Block, Line, Walk, span
-from kernelwright.metal.lower.emit.run import PACKED, Run, Span
+from kernelwright.metal.lower.emit.neighbour import PACKED
+from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
 
 NAMES = frozenset({"head", "whole"})

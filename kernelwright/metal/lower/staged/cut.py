@@ -20,6 +20,7 @@ from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.reducer import REDUCERS
+from kernelwright.metal.lower.staged.row_value import merged, shared_values
 
 _FEW_INNER = 64
 """Elements of other reduced axes that are left to the combining stage, so as to read in order."""
@@ -66,7 +67,7 @@ class _Reduction:
 
 def part_counts(graph: Graph, wanted: Sequence[int]) -> list[int]:
     """Return into how many parts the reductions divide evenly, near to each wanted number."""
-    extents = {r.shape[r.longest] for r in _reductions(_merged(graph)).values()}
+    extents = {r.shape[r.longest] for r in _reductions(merged(graph)).values()}
     common = math.gcd(*extents) if extents else 1
     divisors = [n for n in range(2, min(common, 1 << 14) + 1) if common % n == 0]
     near = (min(divisors, key=lambda n: abs(math.log2(n / w))) for w in wanted if divisors)
@@ -89,23 +90,9 @@ def cut(
     Raises:
         UnsupportedError: a reduction does not divide so.
     """
-    merged = _merged(graph)
-    arrays = dict(zip(merged.inputs, (names[v] for v in graph.inputs), strict=True))
-    return list(_Cutter(merged, arrays, count, writes_early).stages(outputs))
-
-
-def _merged(graph: Graph) -> Graph:
-    """Return the graph with equal nodes made once, so that equal values are one value."""
-    builder = GraphBuilder(merge=True)
-    made = {v: builder.value(graph.types[v]) for v in graph.inputs}
-    inputs = list(made.values())
-    made.update((v, builder.constant(c)) for v, c in graph.constants)
-    for node in graph.nodes:
-        types = [graph.types[v] for v in node.outputs]
-        values = builder.add(node.op, [made[v] for v in node.inputs], types, node.attributes)
-        made.update(zip(node.outputs, values, strict=True))
-    bare = replace(graph, names=(), keywords=(), turns=())
-    return builder.finish(inputs, [made[v] for v in graph.outputs], bare)
+    whole = merged(graph)
+    arrays = dict(zip(whole.inputs, (names[v] for v in graph.inputs), strict=True))
+    return list(_Cutter(whole, arrays, count, writes_early).stages(outputs))
 
 
 def _reductions(graph: Graph) -> dict[ValueId, _Reduction]:
@@ -277,22 +264,27 @@ class _Cutter:
             joined = _joined if reduction.mean is None else _joined_squares
             parts = [next(rest)] if reduction.mean is None else [next(rest), next(rest)]
             wholes[reduction.node.outputs[0]] = joined(copy, reduction, parts, self._count)
-        for place, (value, whole) in enumerate(wholes.items()):
+        for value, whole in wholes.items():
             made = copy.builder.apply("reshape", whole, shape=self._graph.types[value].shape)
             copy.define(value, made)
+        for place, value in enumerate(self._read_later(list(wholes), level, outputs)):
             name = f"{self._prefix}_{level}_whole_{place}"
-            self._arrays[value], self._types[value] = name, copy.builder.types[made]
-            if self._is_read_later(outputs):
-                results.append(made)
-                writes.append(name)
+            results.append(copy.in_float(copy.value(value)))
+            writes.append(name)
+            self._arrays[value], self._types[value] = name, copy.builder.types[results[-1]]
         for place, name in outputs.items():
             results.append(copy.value(self._graph.outputs[place]))
             writes.append(name)
         return copy.stage("combine", results, tuple(writes))
 
-    def _is_read_later(self, outputs: Mapping[int, str]) -> bool:
-        """Say whether a stage after the one that joins a reduction's parts may read it."""
-        return not outputs or len(outputs) < len(self._graph.outputs)
+    def _read_later(
+        self, joined: Sequence[ValueId], level: int, outputs: Collection[int]
+    ) -> list[ValueId]:
+        """Return what the stages after the one that joins reductions' parts read of them."""
+        levels = self._levels()
+        later = [v for i, v in enumerate(self._graph.outputs) if i not in outputs]
+        later += [r.node.inputs[0] for v, r in self._reductions.items() if levels[v] > level]
+        return shared_values(self._graph, joined, self._arrays, later)
 
     def _map(self, places: Sequence[int], outputs: Sequence[str]) -> Stage:
         copy = _Copy(self._graph, self._arrays, self._types)

@@ -9,7 +9,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel_ir.expression import Load, ReduceExpr, Store, always
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
-from kernelwright.metal.lower.emit.run import PACKED
+from kernelwright.metal.lower.emit.neighbour import PACKED
 from kernelwright.metal.lower.pointwise.element import merged_extents
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.lower.term.build import Builder
