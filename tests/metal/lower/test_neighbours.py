@@ -148,3 +148,25 @@ def test_few_lanes_idle(grid: tuple[int, int, int]) -> None:
     groups = np.prod([-(-extent // side) for extent, side in zip(grid, (x, y, z), strict=True)])
     assert x * y * z == 256
     assert groups * x * y * z / np.prod(grid) < 4
+
+
+def _nearest(x: mx.array, c: mx.array) -> mx.array:
+    return ((x[:, None] - c[None]) ** 2).sum(axis=-1).min(axis=1)
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(mx.float16, "packed_eight"), (mx.float32, "float4")])
+def test_a_small_vector_is_read_at_once(dtype: mx.Dtype, width: str) -> None:
+    inputs = [mx.zeros((96, 8), dtype), mx.zeros((24, 8), dtype)]
+    graph = ir.canonicalize(ir.capture(_nearest, *inputs))
+    program = lower(graph, schedules(graph, _H200)[0])
+    (kernel,) = program.kernels
+    reads = [line for line in kernel.source.splitlines() if "load_run" in line]
+    assert len(reads) == (2 if dtype == mx.float16 else 4)
+    assert all(width in line for line in reads)
+
+
+def test_vectors_of_odd_length_are_read_one_by_one() -> None:
+    inputs = [mx.zeros((96, 3), mx.float16), mx.zeros((24, 3), mx.float16)]
+    graph = ir.canonicalize(ir.capture(_nearest, *inputs))
+    program = lower(graph, schedules(graph, _H200)[0])
+    assert "load_run" not in program.kernels[0].source

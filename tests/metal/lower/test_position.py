@@ -48,6 +48,24 @@ def test_the_first_of_equal_extremes_is_found_run_by_run(
             np.testing.assert_array_equal(ours, np.array(theirs))
 
 
+def with_values(x: mx.array) -> tuple[mx.array, ...]:
+    return mx.argmax(x, -1), mx.max(x, -1), mx.argmin(x, -1), mx.min(x, -1)
+
+
+@pytest.mark.parametrize("columns", [8, 96, 1000])
+def test_an_extreme_beside_its_place_is_found_once(run: Run, columns: int) -> None:
+    x = mx.array(_ties(columns))
+    graph = ir.canonicalize(ir.capture(with_values, x))
+    legal = schedules(graph, DEVICE)
+    for one in (legal[0], legal[-1]):
+        program = lower(graph, one)
+        (kernel,) = program.kernels
+        assert "larger(" not in kernel.source
+        found = run(program, graph, [to_numpy(x)])
+        for ours, theirs in zip(found, with_values(x), strict=True):
+            np.testing.assert_array_equal(ours, np.array(theirs))
+
+
 def beside_an_input_of_this_name(best: mx.array) -> mx.array:
     return mx.argmax(best, -1)
 

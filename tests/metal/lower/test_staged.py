@@ -51,6 +51,10 @@ def _unbiased(x: mx.array) -> mx.array:
     return mx.var(x, axis=-1, ddof=1)
 
 
+def _standardize(x: mx.array) -> mx.array:
+    return (x - x.mean(axis=0)) / (mx.sqrt(x.var(axis=0)) + 1e-5)
+
+
 _CASES: list[tuple[Callable[..., object], tuple[int, ...], int]] = [
     (_clip, (48, 40), 16),
     (_distance, (48, 40), 4),
@@ -59,6 +63,7 @@ _CASES: list[tuple[Callable[..., object], tuple[int, ...], int]] = [
     (_group_norm, (2, 96, 32), 12),
     (_layer_norm, (3, 4096), 16),
     (_unbiased, (2, 1024), 8),
+    (_standardize, (96, 40), 8),
 ]
 _DTYPES = [mx.float32, mx.float16, mx.bfloat16]
 
@@ -134,3 +139,23 @@ def test_stages_keep_the_precision_of_sums_between_them() -> None:
     graph = _graph(_whiten, (96, 33), mx.float16)
     program = lower(graph, Staged(8, 64, 4, 1))
     assert {t.dtype.numpy for t in program.temporaries} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.float32])
+def test_what_a_row_shares_is_computed_once_a_row(dtype: mx.Dtype) -> None:
+    graph = _graph(_standardize, (96, 40), dtype)
+    program = lower(graph, Staged(8, 64, 4, 1))
+    *_, joining, elements = program.kernels
+    assert "sqrt" in joining.source
+    assert "sqrt" not in elements.source
+    # A float's quotient is exact; a half's is a product with the inverse.
+    assert (" / " in elements.source) is (dtype is mx.float32)
+
+
+def test_no_more_arrays_stand_between_stages_than_reductions() -> None:
+    def shares(x: mx.array) -> mx.array:
+        norm = mx.sqrt((x * x).sum(axis=0))
+        return x * mx.exp(-norm) + mx.tanh(norm)
+
+    program = lower(_graph(shares, (96, 40), mx.float32), Staged(8, 64, 4, 1))
+    assert [t.name for t in program.temporaries] == ["part_1_0", "part_1_whole_0"]
