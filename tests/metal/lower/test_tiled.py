@@ -110,8 +110,14 @@ def test_rows_of_odd_length_are_tried_in_tiles_first() -> None:
 
 def test_a_table_of_all_windows_has_a_tile_too() -> None:
     graph = _graph(_windows, ((4096, 4, 49, 49), (4, 49, 49)), mx.float16)
+    assert "bias_tile" in lower(graph, Tiled(2, 98)).kernels[0].source
+
+
+def test_rows_that_fill_simdgroups_are_tried_first() -> None:
+    graph = _graph(_windows, ((4096, 4, 49, 49), (4, 49, 49)), mx.float16)
     first = schedules(graph, _H200)[0]
-    assert "bias_tile" in lower(graph, first).kernels[0].source
+    assert isinstance(first, Tiled)
+    assert first.lanes * first.rows % 32 == 0
 
 
 def test_rows_that_vectors_divide_need_no_tiles() -> None:

@@ -20,6 +20,9 @@ from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 _INCLUDES = ("scalar", "vector", "launch", "math", "simdgroup", "atomic", "matrix")
 _SYMBOL = "kw_kernel"
 _SHARED_GRAIN = 32
+_POOLED_BYTES = 8
+"""Arrays up to this size lie in blocks of it (MLX's mlx/backend/cuda/allocator.cpp), so that every
+second one would keep a kernel from learning how all others are aligned."""
 """Bytes at whose multiples arrays begin that are allocated at launch."""
 _METAL_TYPE = {
     Dtype.BOOL: "bool",
@@ -201,19 +204,20 @@ def _entry(
         *(f"const {_type(t)}* __restrict__ {name}" for name, t in inputs),
         *(f"{_output_type(launch, t)}* __restrict__ {name}" for name, t in outputs),
     ]
-    arrays = [name for name, t in inputs if t.shape] + [name for name, _ in outputs]
+    arrays = [name for name, t in (*inputs, *outputs) if t.shape and t.nbytes > _POOLED_BYTES]
 
     def call(spelling: str) -> str:
+        spelled = {name: spelling.format(name) for name in arrays}
         arguments = [
-            *(spelling.format(name) if t.shape else f"*{name}" for name, t in inputs),
-            *(spelling.format(name) for name, _ in outputs),
+            *(spelled.get(name, name) if t.shape else f"*{name}" for name, t in inputs),
+            *(spelled.get(name, name) for name, _ in outputs),
             *(f"kw_{name}()" for name, _ in used),
         ]
         return f"  candidate::body({', '.join(arguments)});"
 
     bounds = f"__launch_bounds__(kw_full_threads{f', {resident}' if resident > 1 else ''})"
     calls = [call("{}")]
-    if _has_packed_access(launch.kernel):
+    if arrays and _has_packed_access(launch.kernel):
         are_aligned = " && ".join(f"kw_is_aligned({name})" for name in arrays)
         calls = [f"  if ({are_aligned})", f"  {call('kw_aligned({})')}", "  else", f"  {calls[0]}"]
     return [

@@ -23,6 +23,8 @@ from kernelwright.metal.schedule import Rowwise, Tiled
 from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _TRIED_ROWS = 8
+_SIMDGROUP = 32
+"""Its lanes, on Apple's chips and NVIDIA's."""
 _WORDS = (4, 2)
 """Elements that a thread may move at a time: Metal's vectors end there."""
 
@@ -253,19 +255,21 @@ def _each(count: int, threads: int) -> str:
 
 
 def tile_rows(graph: Graph, lanes: int, wanted: int) -> int:
-    """Return a divisor of the rows near to a wanted number, such that most arrays have tiles.
+    """Return a divisor of the rows near to a wanted number that fills simdgroups.
 
-    0 where there is none.
+    Of such, one with which most arrays have tiles; 0 where there is none.
     """
     rows, signature = row_count(graph), Signature.of(graph)
     near = [n for n in range(2, min(rows // 2, 2 * wanted) + 1) if rows % n == 0]
     near.sort(key=lambda n: abs(math.log2(n / wanted)))
 
-    def tiled(count: int) -> tuple[int, int]:
+    def tiled(count: int) -> tuple[bool, int, int]:
         try:
             tiles = Tiles.of(graph, signature, Tiled(lanes, count))
         except UnsupportedError:
-            return 0, 0
-        return len(tiles.read), min(t.word for t in (*tiles.read, *tiles.written))
+            return False, 0, 0
+        # Reading what has no tile row by row costs less than idle lanes do at every step.
+        is_full = lanes * count % _SIMDGROUP == 0
+        return is_full, len(tiles.read), min(t.word for t in (*tiles.read, *tiles.written))
 
     return max(near[:_TRIED_ROWS], key=tiled, default=0)

@@ -121,6 +121,15 @@ def test_packed_access_learns_once_what_is_aligned() -> None:
     assert "candidate::body(a, b, y);" in text
 
 
+def test_an_array_of_a_few_bytes_keeps_no_other_from_being_aligned() -> None:
+    source = "((device packed_half4*)y)[0] = ((const device packed_half4*)a)[0] * b[0];"
+    few = tensor("b", Dtype.FLOAT16, 4)
+    program = bound(source, [tensor("a", Dtype.FLOAT16, 8), few], tensor("y", Dtype.FLOAT16, 8))
+    text = translate(program, program.launches[0]).text
+    assert "if (kw_is_aligned(a) && kw_is_aligned(y))" in text
+    assert "candidate::body(kw_aligned(a), b, kw_aligned(y));" in text
+
+
 def test_blocks_cover_the_grid_in_one_dimension() -> None:
     program = bound(
         VECTORS,
