@@ -14,7 +14,7 @@ from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named, reduced_axes
 
-_LONGEST = 16
+_LONGEST = 32
 """Elements that every element of a longer reduction may read and join by itself."""
 
 

@@ -9,7 +9,7 @@ from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.component import longest_part, row_parts
-from kernelwright.metal.kernel_ir.expression import Store
+from kernelwright.metal.kernel_ir.expression import Load, Store, walk
 from kernelwright.metal.lower.emit.accumulator import is_compensated, joins_in_part, online_pairs
 from kernelwright.metal.lower.emit.width import legal_widths, preferred_width
 from kernelwright.metal.lower.pointwise.space import elementwise_schedules
@@ -29,17 +29,15 @@ from kernelwright.metal.lower.rowwise.column_space import (
 )
 from kernelwright.metal.lower.rowwise.footprint import row_footprint
 from kernelwright.metal.lower.rowwise.kernel import is_apart
-from kernelwright.metal.lower.rowwise.passes import Loop, loops
+from kernelwright.metal.lower.rowwise.passes import Loop, column_of, loops
 from kernelwright.metal.lower.rowwise.split_space import FEW_ROWS, split_schedules
 from kernelwright.metal.lower.rowwise.stores import is_strided, row_count, row_stores
 from kernelwright.metal.lower.rowwise.tiled_space import LONGEST_TILED, tiled_schedules
 from kernelwright.metal.lower.staged.space import staged_schedules
-from kernelwright.metal.lower.term.reduction import is_short
+from kernelwright.metal.lower.term.reduction import are_read_often, is_short
 from kernelwright.metal.schedule import Rowwise, Schedule
 
 _TRIED_BEFORE_STAGES = 6
-_READ_OFTEN = 8
-"""Results for each element read from which on a result is made of what caches hold, as of pairs."""
 _UNEVEN_RUN = 4
 """Neighbours from which on whole runs of an uneven row are worth its edges."""
 _ROWS_TOGETHER = {1: (64, 256), 4: (32, 64), 8: (16, 32), 16: (8, 16), 32: (4, 1, 8)}
@@ -63,8 +61,11 @@ def rowwise_schedules(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
         for schedule in _combinations(columns, device.threads_per_threadgroup, legal_widths(graph))
         if _is_legal(schedule, sequence, stores, device) and (has_pairs or not schedule.online)
     ]
-    run = preferred_width(graph, device)
-    found.sort(key=lambda s: _strangeness(s, columns, run, strided=strided))
+    run, rows = preferred_width(graph, device), row_count(graph)
+    if _are_of_pairs(sequence, stores):
+        found.sort(key=lambda s: _strangeness_of_pairs(s, rows))
+    else:
+        found.sort(key=lambda s: _strangeness(s, columns, run, strided=strided))
     if any(is_compensated(r) for loop in sequence for r in loop.reduced):
         # Slower, and worth a trial only where plain sums are not accurate enough: the last.
         found.append(replace(found[0], kahan=True, online=False))
@@ -116,8 +117,7 @@ def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:
     joins_neighbours = any(last in reduced_axes(Call.of(graph, n)) for n, last in sources)
     if any(t.size > least for t in graph.output_types):
         return []
-    read = sum(t.size for t in graph.input_types)
-    if joins_neighbours and read * _READ_OFTEN > least:
+    if joins_neighbours and not are_read_often(graph, least):
         return []
     return list(elementwise_schedules(graph, device))
 
@@ -180,9 +180,31 @@ def _strangeness(schedule: Rowwise, columns: int, run: int, *, strided: bool) ->
     wanted = min(32, max(columns // run, 1)) if columns <= 512 else min(max(columns // 8, 64), 1024)
     if strided or columns <= SHORT_ROW:
         wanted = 1
-    lanes = abs(math.log2(schedule.lanes / wanted))
     is_long = columns % run == 0 or columns > LONGEST_TILED
-    vector = abs(math.log2(schedule.vector / (run if is_long else 1)))
+    return _apart(schedule, wanted, run if is_long else 1)
+
+
+def _are_of_pairs(sequence: Sequence[Loop], stores: Sequence[Store]) -> bool:
+    """Say whether what rows join is read either for all rows or for all columns alike."""
+    loads = [t for t in walk([s.value for s in stores]) if isinstance(t, Load)]
+    columns = {loop.axis for loop in sequence}
+    is_of_row = any(load.axes and columns.isdisjoint(load.axes) for load in loads)
+    is_of_both = any(len(load.axes) > 1 and columns & load.axes for load in loads)
+    return is_of_row and not is_of_both and all(column_of(s) is None for s in stores)
+
+
+def _strangeness_of_pairs(schedule: Rowwise, rows: int) -> tuple[float, ...]:
+    """Order schedules of rows whose elements are made of what other rows read too.
+
+    A thread that has a row to itself joins nothing with others, and all lanes read the same.
+    """
+    return _apart(schedule, max(MANY_THREADS / rows, 1), 1)
+
+
+def _apart(schedule: Rowwise, wanted: float, run: int) -> tuple[float, ...]:
+    """Return how far a schedule is from so many lanes and neighbours."""
+    lanes = abs(math.log2(schedule.lanes / wanted))
+    vector = abs(math.log2(schedule.vector / run))
     kept = 0.0 if schedule.cached else 0.5 if schedule.online else 1.0
     # Rows a threadgroup matter least, so that other choices are tried before they are.
     rows = 0.0 if schedule.rows == _ROWS_TOGETHER.get(schedule.lanes, (1,))[0] else 2.0

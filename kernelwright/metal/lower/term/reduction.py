@@ -30,8 +30,10 @@ _NOUNS = {
     Reducer.ARGMAX: "position",
     Reducer.ARGMIN: "position",
 }
-FEW_STEPS = 16
-"""Elements that a thread may read at once and join."""
+FEW_STEPS, STEPS_OF_PAIRS = 16, 32
+"""Elements that a thread may read at once and join, and those that caches hold."""
+_READ_OFTEN = 8
+"""Results for each element read from which on a result is made of what caches hold, as of pairs."""
 
 
 def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Expr:
@@ -92,8 +94,15 @@ def _written_out(builder: "Builder", node: Node, call: Call, places: Coordinates
 
 def is_short(graph: Graph, node: Node) -> bool:
     """Say whether a reduction joins so few elements that one thread may read them all at once."""
-    steps = graph.types[node.inputs[0]].size // max(graph.types[node.outputs[0]].size, 1)
-    return bool(op_named(node.op).joined_by) and steps <= FEW_STEPS
+    results = max(graph.types[node.outputs[0]].size, 1)
+    most = STEPS_OF_PAIRS if are_read_often(graph, results) else FEW_STEPS
+    steps = graph.types[node.inputs[0]].size // results
+    return bool(op_named(node.op).joined_by) and steps <= most
+
+
+def are_read_often(graph: Graph, uses: int) -> bool:
+    """Say whether so many uses read each element of a graph's inputs many times, as pairs do."""
+    return sum(t.size for t in graph.input_types) * _READ_OFTEN <= uses
 
 
 def _spelled_out(
