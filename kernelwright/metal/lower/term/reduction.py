@@ -14,6 +14,7 @@ from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.rowwise.moment import sum_in_parts
 from kernelwright.metal.lower.term.operator import NOUNS, intrinsic, stores_floats
+from kernelwright.metal.lower.term.rising import applied, lifted
 from kernelwright.metal.lower.term.shortcut import is_magnitude, is_shifted, mean_name
 from kernelwright.metal.lower.term.view import Coordinates
 
@@ -62,9 +63,12 @@ def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -
         return parts
     if reducer is Reducer.MAXIMUM and is_magnitude(body):
         return _largest_magnitude(builder, body, axis)
-    return builder.reduce(
+    is_extreme = reducer in (Reducer.MAXIMUM, Reducer.MINIMUM)
+    steps, body = lifted(builder, body) if is_extreme else ([], body)
+    reduced = builder.reduce(
         builder.terms.reduced(reducer, body, axis, dtype=result, name=_NOUNS[reducer])
     )
+    return applied(builder, steps, reduced)
 
 
 def _largest_magnitude(builder: "Builder", body: Expr, axis: Axis) -> Expr:
