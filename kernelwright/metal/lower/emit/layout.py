@@ -88,10 +88,14 @@ def _looped(columns: str, lanes: int, vector: int) -> Walk:
     )
 
 
-def span(name: str, width: int, counter: str = "k") -> tuple[Line | Block, ...]:
-    """Return what surrounds the body of a loop over neighbours."""
+def span(
+    name: str, width: int, counter: str = "k", *, is_reverse: bool = False
+) -> tuple[Line | Block, ...]:
+    """Return what surrounds the body of a loop over neighbours, from the last one if reversed."""
+    forward = f"uint {counter} = 0; {counter} < {width}; ++{counter}"
+    backward = f"uint {counter} = {width}; {counter}-- > 0;"
     return (
-        Block(f"for (uint {counter} = 0; {counter} < {width}; ++{counter})", is_span=True),
+        Block(f"for ({backward if is_reverse else forward})", is_span=True),
         Line(f"uint {name} = start + {counter};", name),
     )
 

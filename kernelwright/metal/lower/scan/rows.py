@@ -185,6 +185,9 @@ class _ScannedRows(Rows):
         """Write where a lane stands: both walks over the tile begin there."""
         turn = "lane" if self._vector == 1 else f"lane * {self._vector}"
         place = f"tile + {turn}" if self._tile < self.columns else turn
+        if self._is_reverse and self._vector > 1:
+            # Beyond the row's beginning it wraps, and is no place within the row.
+            place = f"columns - {self._vector} - {place}".replace(" - tile + ", " - tile - ")
         self.writer.line(f"uint {self._first} = {place};")
         if self._is_reverse and self._vector == 1:
             self.writer.line(f"uint {axis.name} = columns - 1 - {self._first};")
@@ -211,15 +214,10 @@ class _ScannedRows(Rows):
             parts.append(Block(f"if ({self._first} < columns)"))
         if self._vector == 1:
             return tuple(parts)
-        parts += span("step" if self._is_reverse else axis.name, self._vector)
-        if self._is_reverse:
-            parts.append(Line(f"uint {axis.name} = columns - 1 - step;", axis.name))
-        return tuple(parts)
+        return (*parts, *span(axis.name, self._vector, is_reverse=self._is_reverse))
 
     def _runs(self, writer: Writer, roots: Sequence[Store]) -> list[Run]:
-        """Reach neighbours through runs, unless the row is walked backwards."""
-        if self._is_reverse:
-            return []
+        """Reach neighbours through runs."""
         axis = Axis(REDUCED_AXIS, self.columns)
         values = [s.value for s in roots] or [s.body for s in self.names]
         return Span(axis, self._vector).bind(writer, values, roots)

@@ -54,11 +54,9 @@ def column_scan_schedules(graph: Graph, device: DeviceInfo) -> Iterator[Schedule
 def scan_schedules(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     """Yield scans, those that take a row in one tile or a few first."""
     rows, columns = scan_shape(graph)
-    scans = scanned(scan_stores(graph, Signature.of(graph), rows, columns))
+    scan_stores(graph, Signature.of(graph), rows, columns)
     sequences = [Scan(1, threads, 1) for threads in (64, 256)]
-    vectors = [
-        v for v in legal_widths(graph) if columns % v == 0 and (v == 1 or not scans[0].is_reverse)
-    ]
+    vectors = [v for v in legal_widths(graph) if columns % v == 0]
     lanes = [n for n in (32, 64, 128, 256, 512, 1024) if n <= device.threads_per_threadgroup]
     found = [
         Scan(n, rows_together, v)
