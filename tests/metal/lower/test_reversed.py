@@ -54,4 +54,4 @@ def test_a_scan_from_the_end_takes_runs(run: Run, columns: int, vector: int) -> 
     assert "load_run" in program.kernels[0].source
     found = run(program, graph, [x])
     for ours, theirs in zip(found, from_the_end(mx.array(x)), strict=True):
-        np.testing.assert_allclose(ours, np.array(theirs), atol=1e-4)
+        np.testing.assert_allclose(ours.astype(np.float64), np.array(theirs), atol=1e-4)

@@ -62,7 +62,9 @@ def test_a_rising_function_is_applied_to_the_extreme(
     x = mx.random.normal((8, 96), key=mx.random.key(3))
     x[1, 5], x[2] = mx.nan, mx.inf
     (found,) = run(program, graph, [to_numpy(x)])
-    np.testing.assert_allclose(found, np.array(function(x)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        found.astype(np.float64), np.array(function(x)), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("function", [_of_any_sign, _falling])
@@ -73,11 +75,15 @@ def test_a_function_that_falls_or_hides_a_nan_is_applied_to_all(
     x = mx.random.normal((8, 96), key=mx.random.key(4))
     x[0] = mx.abs(x[0])
     (found,) = run(lower(graph, _ROWS), graph, [to_numpy(x)])
-    np.testing.assert_allclose(found, np.array(function(x)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        found.astype(np.float64), np.array(function(x)), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_chunks_of_a_long_row_agree(run: Run) -> None:
     graph = _graph(_loudest, 4096)
     x = mx.random.normal((8, 4096), key=mx.random.key(5))
     (found,) = run(lower(graph, Split(chunks=4, lanes=64, vector=4)), graph, [to_numpy(x)])
-    np.testing.assert_allclose(found, np.array(_loudest(x)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        found.astype(np.float64), np.array(_loudest(x)), rtol=1e-5, atol=1e-6
+    )

@@ -194,9 +194,8 @@ def lost_of(name: str) -> str:
 def peaks_at(found: Collection[ReduceExpr]) -> dict[ReduceExpr, ReduceExpr]:
     """Return the maxima and minima that are found with their places, by those."""
     places = {(r.reducer, r.body, r.axis): r for r in found if is_position(r)}
-    asked = ((_PLACES.get(r.reducer), r.body, r.axis) for r in found)
-    pairs = zip(found, map(places.get, asked), strict=True)
-    return {place: peak for peak, place in pairs if place is not None}
+    asked = {peak: (_PLACES.get(peak.reducer), peak.body, peak.axis) for peak in found}
+    return {places[place]: peak for peak, place in asked.items() if place in places}
 
 
 def finish(
