@@ -17,6 +17,7 @@ from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
 from kernelwright.metal.family.reducer import REDUCERS
+from kernelwright.metal.family.row_value import shared_values
 
 JOINED = {**{op: op for op in REDUCERS}, "mean": "sum"}
 """What joins the columns of bands, by what reduces a column."""
@@ -76,7 +77,8 @@ class Plane:
         """Return what computes the outputs that wait for columns and hold more than those."""
         if not self._late:
             return None
-        copy = _Copy(self.graph, (*self.graph.inputs, *self.of_rows, *self.of_columns))
+        given = (*self.of_rows, *self.of_columns, *self.kept_rows, *self.kept_columns)
+        copy = _Copy(self.graph, (*self.graph.inputs, *given))
         results = [copy.value(v) for v in self._late]
         return copy.finish(results, tuple(self._late), len(self._late))
 
@@ -84,17 +86,20 @@ class Plane:
         """Return the type of what the bands leave of a column's result."""
         return TensorType((self.planes, bands, self.columns), _wide(self.graph.types[value].dtype))
 
-    @property
+    @cached_property
     def kept_rows(self) -> tuple[ValueId, ...]:
-        """Results of rows that are read again after the columns are known."""
-        rest = self.rest()
-        return tuple(v for v in self.of_rows if rest is not None and v in rest.reads)
+        """What rows reduce to, or make of that, which is read after the columns are known."""
+        return self._kept(self.of_rows)
 
-    @property
+    @cached_property
     def kept_columns(self) -> tuple[ValueId, ...]:
-        """Results of columns that something reads after the bands are joined."""
-        rest = self.rest()
-        return tuple(v for v in self.of_columns if rest is not None and v in rest.reads)
+        """What columns reduce to, or make of that, which is read after the bands are joined."""
+        return self._kept(self.of_columns)
+
+    def _kept(self, reduced: Sequence[ValueId]) -> tuple[ValueId, ...]:
+        if not reduced or not self._late:
+            return ()
+        return tuple(shared_values(self.graph, reduced, self.graph.inputs, self._late))
 
     @property
     def _late(self) -> list[ValueId]:

@@ -1,5 +1,6 @@
 """Rows and columns of one matrix in one walk: right for every shape, dtype and order of both."""
 
+import re
 from collections.abc import Callable
 
 import mlx.core as mx
@@ -141,6 +142,13 @@ def test_lanes_take_a_row_in_wide_reads_first(
     assert (first.lanes, first.vector) == (lanes, 8)
     assert parse(render(first)) == first
     assert footprint(graph, first).threadgroup_bytes <= _H200.threadgroup_bytes
+
+
+@pytest.mark.parametrize("function", [_rows_then_columns, _factored])
+def test_what_waits_for_columns_divides_and_roots_once_a_row_or_column(function: _Function) -> None:
+    shape = (2, 40, 64) if function is _rows_then_columns else (41, 72)
+    *_, last = lower(_graph(function, (shape,), mx.float16), Banded(32, 4, 3, 1)).kernels
+    assert not re.search(r"/ |sqrt", last.source)
 
 
 def test_a_column_of_a_column_is_another_region() -> None:

@@ -1,11 +1,13 @@
 """The kernels of a matrix's rows and columns, and the arrays between them."""
 
 import math
+from dataclasses import replace
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType, ValueId
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.family.plane import JOINED, Part, Plane, plane_of
+from kernelwright.metal.family.row_value import merged
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.kernel_ir.expression import Load, OrderStat, Store, walk
 from kernelwright.metal.kernel_ir.index import Axis, Index, unflatten
@@ -30,7 +32,7 @@ def lower_banded(
     Raises:
         UnsupportedError: the graph reduces other things than rows and columns of one matrix.
     """
-    plane = _plane(graph)
+    plane, signature = _plane(graph, signature)
     if schedule.lanes != 32 and schedule.teams > 1:
         raise UnsupportedError(
             f"{schedule.lanes} lanes share a row, so a threadgroup takes one row at a time; use "
@@ -52,9 +54,9 @@ def lower_banded(
 
 def banded_footprint(graph: Graph, schedule: Banded) -> tuple[int, int]:
     """Return the registers that a lane keeps, and the bytes that a threadgroup shares."""
-    plane = _plane(graph)
+    plane, signature = _plane(graph, Signature.of(graph))
     part = plane.bands()
-    arrays = _Arrays(plane, Signature.of(graph), 1)
+    arrays = _Arrays(plane, signature, 1)
     stores = _stores(plane, part, arrays.of(part, "row"))
     sequence = loops(stores, online=False)
     columns = Axis(REDUCED_AXIS, plane.columns)
@@ -67,13 +69,17 @@ def banded_footprint(graph: Graph, schedule: Banded) -> tuple[int, int]:
     return elements * (terms + count), shared + 4 * places * reduced
 
 
-def _plane(graph: Graph) -> Plane:
-    plane = plane_of(graph)
+def _plane(graph: Graph, signature: Signature) -> tuple[Plane, Signature]:
+    """Return the plane of a graph whose quotients by what a row shares are products."""
+    whole = merged(graph)
+    plane = plane_of(whole)
     if plane is None:
         raise UnsupportedError(
             "bands are of one matrix whose rows and columns are reduced; use another schedule."
         )
-    return plane
+    names = [signature.arrays[value] for value in graph.inputs]
+    arrays = dict(zip(whole.inputs, names, strict=True))
+    return plane, replace(signature, arrays=arrays)
 
 
 class _Arrays:

@@ -20,7 +20,7 @@ from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.reducer import REDUCERS
-from kernelwright.metal.lower.staged.row_value import merged, shared_values
+from kernelwright.metal.family.row_value import merged, shared_values
 
 _FEW_INNER = 64
 """Elements of other reduced axes that are left to the combining stage, so as to read in order."""
