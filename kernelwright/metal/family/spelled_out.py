@@ -14,8 +14,9 @@ from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named, reduced_axes
 
-_LONGEST = 32
-"""Elements that every element of a longer reduction may read and join by itself."""
+_LONGEST, _LONG = 32, 17
+"""Elements that every element of a longer reduction may read and join by itself, and how many a
+reduction joins that is long at all: shorter ones are all a thread's own."""
 
 
 def spelled_out(graph: Graph) -> Graph:
@@ -25,10 +26,11 @@ def spelled_out(graph: Graph) -> Graph:
     """
     reductions = [n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION]
     lengths = [_length(graph, n) for n in reductions]
+    longest = max(lengths, default=0)
     short = {
         node.outputs[0]
         for node, length in zip(reductions, lengths, strict=True)
-        if op_named(node.op).joined_by and length <= _LONGEST < max(lengths)
+        if op_named(node.op).joined_by and length <= _LONGEST and max(length + 1, _LONG) <= longest
     }
     if not short:
         return graph
