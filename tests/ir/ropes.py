@@ -31,6 +31,13 @@ def in_columns(x: mx.array, _: mx.array) -> mx.array:
     return mx.stack([a * c - b * s, a * s + b * c], axis=-1).flatten(-2)
 
 
+def by_matrices(x: mx.array, _: mx.array) -> mx.array:
+    """Multiply each pair by a matrix of its own."""
+    c, s = mx.cos(angles(x)), mx.sin(angles(x))
+    turns = mx.stack([mx.stack([c, -s], axis=-1), mx.stack([s, c], axis=-1)], axis=-2)
+    return (turns @ x.reshape(*x.shape[:-1], -1, 2, 1)).reshape(x.shape)
+
+
 def own(x: mx.array, offset: mx.array | int, *, dims: int = 16, scale: float = 1.0) -> mx.array:
     return mx.fast.rope(x, dims, traditional=False, base=1e4, scale=scale, offset=offset)
 
@@ -49,6 +56,8 @@ ROPES: dict[str, Function] = {
     "a row's beginning": lambda x, offset: own(x[..., :8], offset, dims=8),
     "in columns": in_columns,
     "by hand": by_hand,
+    "by matrices": by_matrices,
+    "with a bias": lambda x, _: by_hand(x + mx.arange(16.0), _),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.match.placement import View
-from kernelwright.ir.match.row_map import LONGEST_ROW, Element, RowMaps, Sum
+from kernelwright.ir.match.row_map import LONGEST_ROW, Element, RowMaps, Sum, adds_pairs
 
 Layout = Literal["halves", "interleaved"]
 _MOVING = frozenset({"concatenate", "slice_update", "matmul"})
@@ -43,7 +43,8 @@ def find_rotation(maps: RowMaps, value: ValueId) -> Rotation | None:
     if not dtype.is_float or not _may_turn(maps, value, _DEEPEST):
         return None
     # Pairs are often put together along an axis of their own, before or behind the other one.
-    for axes in range(1, min(len(shape), _MOST_AXES) + 1):
+    longer = [axes for axes in range(1, len(shape) + 1) if shape[-axes] > 1]
+    for axes in longer[:_MOST_AXES]:
         if math.prod(shape[-axes:]) > LONGEST_ROW:
             break
         if (found := rotation_of(maps.row(value, axes))) is not None:
@@ -53,22 +54,30 @@ def find_rotation(maps: RowMaps, value: ValueId) -> Rotation | None:
 
 def _may_turn(maps: RowMaps, value: ValueId, left: int) -> bool:
     """Say whether a row is put together of sums of products, which is quicker to see."""
-    # Where each pair is multiplied by its own matrix, columns are cut from a repeated table.
-    is_pair = maps.plain.type(value).shape[-1:] == (2,)
     whole = _below(maps, value)
-    if whole is None or whole.op not in _JOINING:
+    if whole is None:
+        return False
+    # Where each pair is multiplied by its own matrix, columns are cut from a repeated table.
+    is_pair = maps.plain.type(value).shape[-1:] == (2,) or adds_pairs(maps.plain, whole)
+    if whole.op not in _JOINING and not adds_pairs(maps.plain, whole):
         return False
     parts = [node.op for v in whole.inputs if (node := _below(maps, v))]
     if whole.op in _SUMS and not _PRODUCTS.issuperset(parts):
         # Sums of other sums are what layers add to what came before.
         return False
-    turning = _TURNING | {"slice"} if is_pair else _TURNING
+    turning = _TURNING | {"slice", "transpose"} if is_pair else _TURNING
     found: set[str] = set()
     frontier = [(value, left)]
     while frontier:
         value, left = frontier.pop()
         node = _below(maps, value, through_repeats=is_pair)
         if node is None:
+            continue
+        if node.op == "slice" and (cut := _below(maps, node.inputs[0])) is not None:
+            node = cut if adds_pairs(maps.plain, cut) else node
+        if adds_pairs(maps.plain, node):
+            found |= {"add", "multiply"} if node.op == "matmul" else {"add"}
+            frontier += [(v, left - 1) for v in node.inputs] if left else []
             continue
         if node.op != "matmul" or maps.is_small_known(node.inputs[1]):
             found.add(node.op)

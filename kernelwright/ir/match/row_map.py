@@ -22,6 +22,7 @@ from kernelwright.ir.match.placement import (
     composed,
     in_steps,
 )
+from kernelwright.ir.ops import reduced_axes
 from kernelwright.ir.ops.axes import slices
 
 Element = tuple[View, int]
@@ -33,6 +34,7 @@ Indices = NDArray[np.int64]
 _MOST_TERMS = 4
 _MOST_FACTORS = 2
 """An element and one of a table; what has more is what is turned, as a whole."""
+_PAIR = 2
 _SHOWING = frozenset({"cast", "reshape", "slice", "broadcast"})
 _SIGNS = frozenset({-1.0, 0.0, 1.0})
 LONGEST_ROW = 512
@@ -123,9 +125,44 @@ class RowMaps:
                 return self._moved(node, shape, axes)
             case "select":
                 return self._chosen(node, axes)
+            case "transpose":
+                return self._exchanged(node, axes)
             case "matmul" if axes == 1 and not self.is_exact:
                 return self._multiplied(*node.inputs)
+            case "matmul" if not self.is_exact and adds_pairs(self.plain, node):
+                return self._by_matrices(node, axes)
+            case "sum" if adds_pairs(self.plain, node):
+                return self._summed(node, axes)
         return None
+
+    def _by_matrices(self, node: Node, axes: int) -> list[Sum] | None:
+        """Read products of matrices whose elements are sums of two products."""
+        one, other = (_places(self.plain.type(v).shape[-axes:]) for v in node.inputs)
+        rows = [self.row(v, axes) for v in node.inputs]
+        if any(map(self._scales, rows)):
+            return None
+        pairs = []
+        for k in range(_PAIR):
+            places = np.broadcast_arrays(one[..., :, k, None], other[..., k, None, :])
+            shown = (_at(row, at) for row, at in zip(rows, places, strict=True))
+            pairs.append([_product(a, b) for a, b in zip(*shown, strict=True)])
+        found = [_total(a, b) for a, b in zip(*pairs, strict=True)]
+        return found if all(map(_is_short, found)) else None
+
+    def _summed(self, node: Node, axes: int) -> list[Sum] | None:
+        """Read sums of two elements each of a row."""
+        call = self.plain.call(node)
+        (axis,), shape = reduced_axes(call), call.inputs[0].shape
+        lead = len(shape) - axes
+        if axis < lead:
+            return None
+        row = self.row(node.inputs[0], axes)
+        pair = [_at(row, at) for at in np.moveaxis(_places(shape[lead:]), axis - lead, 0)]
+        if self.is_exact and self._loses_terms("add", pair):
+            return None
+        found = [_total(a, b) for a, b in zip(*pair, strict=True)]
+        is_turned = all(map(_is_short, found)) and not any(map(_adds_elements, found))
+        return found if is_turned else None
 
     def _multiplied(self, value: ValueId, matrix: ValueId) -> list[Sum] | None:
         """Read a product with a known matrix that only moves elements and turns their signs."""
@@ -156,6 +193,9 @@ class RowMaps:
         join = _product if node.op == "multiply" else _total
         sign = -1.0 if node.op == "subtract" else 1.0
         found = [join(left, _scaled(right, sign)) for left, right in pairs]
+        if node.op != "multiply" and any(map(_adds_elements, found)):
+            # What a bias or a residual is added to is turned as a whole, too.
+            return None
         if all(map(_is_short, found)):
             return found
         products = {v for v in map(self._product_below, node.inputs) if v is not None}
@@ -209,9 +249,17 @@ class RowMaps:
             return self._taken(node.inputs[0], axes, _places(source[lead:])[cut[lead:]])
         return self._updated(node, axes, _places(tail)[cut[lead:]])
 
+    def _exchanged(self, node: Node, axes: int) -> list[Sum] | None:
+        """Read rows whose own axes are exchanged, as those of a matrix a pair."""
+        order, shape = self.plain.call(node).integers("axes"), self.plain.type(node.inputs[0]).shape
+        lead = len(shape) - axes
+        if order[:lead] != tuple(range(lead)):
+            return None
+        inner = [axis - lead for axis in order[lead:]]
+        return self._taken(node.inputs[0], axes, _places(shape[lead:]).transpose(inner))
+
     def _taken(self, value: ValueId, axes: int, places: Indices) -> list[Sum]:
-        row = self.row(value, axes)
-        return [row[place] for place in places.reshape(-1)]
+        return _at(self.row(value, axes), places)
 
     def _joined(self, node: Node, lead: int, axes: int) -> list[Sum] | None:
         axis = node.attribute("axis")
@@ -234,6 +282,18 @@ class RowMaps:
         for place, terms in zip(places.reshape(-1), self.row(node.inputs[1], axes), strict=True):
             row[place] = _total(row[place], terms) if way == "sum" else terms
         return row
+
+
+def adds_pairs(source: Source, node: Node) -> bool:
+    """Say whether a sum or a product of matrices adds two terms for each element."""
+    shapes = [source.type(v).shape for v in node.inputs]
+    if node.op == "matmul":
+        return shapes[0][-1:] == (_PAIR,) and shapes[0][:-2] == shapes[1][:-2]
+    return node.op == "sum" and [shapes[0][a] for a in reduced_axes(source.call(node))] == [_PAIR]
+
+
+def _at(row: list[Sum], places: Indices) -> list[Sum]:
+    return [row[place] for place in places.reshape(-1)]
 
 
 def _repeated(row: Sequence[Sum], rows: Placement) -> list[Sum] | None:
@@ -265,13 +325,17 @@ def _trailing(shape: tuple[int, ...], count: int) -> int | None:
 
 
 def _scaled(terms: Sum, factor: float) -> Sum:
-    return terms if factor == 1.0 else {key: factor * number for key, number in terms.items()}
+    if factor == 1.0:
+        return terms
+    return {key: factor * number for key, number in terms.items()} if factor else {}
 
 
 def _total(left: Sum, right: Sum) -> Sum:
-    found = dict(left)
-    for key, number in right.items():
-        found[key] = found.get(key, 0.0) + number
+    found = {**left, **right}
+    if len(found) == len(left) + len(right):
+        return found
+    for key in left.keys() & right.keys():
+        found[key] += left[key]
     return {key: number for key, number in found.items() if number}
 
 
@@ -282,6 +346,12 @@ def _product(left: Sum, right: Sum) -> Sum:
             key = tuple(sorted((*one, *other)))
             found[key] = found.get(key, 0.0) + a * b
     return {key: number for key, number in found.items() if number}
+
+
+def _adds_elements(terms: Sum) -> bool:
+    """Say whether terms are elements that no table multiplies, several or beside a number."""
+    is_several = len(terms) > 1 or not _SIGNS.issuperset(terms.values())
+    return is_several and any(terms) and all(len(key) < _MOST_FACTORS for key in terms)
 
 
 def _is_short(terms: Sum) -> bool:

@@ -10,7 +10,7 @@ from kernelwright.ir.match.row_map import RowMaps
 from kernelwright.ir.naming.idioms import Idiom
 from kernelwright.ir.naming.idioms.reader import Reader
 
-_COMPUTING = frozenset({"multiply", "add", "subtract"})
+_COMPUTING = frozenset({"multiply", "add", "subtract", "sum", "matmul"})
 
 
 class MlxRopes:

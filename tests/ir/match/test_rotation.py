@@ -155,16 +155,77 @@ def _by_matrices(x: mx.array, *table: mx.array) -> mx.array:
     return (turns[..., 0] * pairs[..., 0] + turns[..., 1] * pairs[..., 1]).reshape(x.shape)
 
 
-def test_pairs_may_be_multiplied_by_matrices() -> None:
-    graph = graph_of(lambda x, c, s: _by_matrices(x, c, -s, s, c), TABLE, TABLE)
+def _matrix(a: mx.array, b: mx.array, c: mx.array, d: mx.array) -> mx.array:
+    return mx.stack([mx.stack([a, b], axis=-1), mx.stack([c, d], axis=-1)], axis=-2)
+
+
+def _columns(x: mx.array, *table: mx.array) -> mx.array:
+    return (_matrix(*table) @ x.reshape(*x.shape[:-1], HALF, 2, 1)).reshape(x.shape)
+
+
+def _added_up(x: mx.array, *table: mx.array) -> mx.array:
+    return (_matrix(*table) * x.reshape(*x.shape[:-1], HALF, 1, 2)).sum(-1).reshape(x.shape)
+
+
+def _transposed(x: mx.array, *table: mx.array) -> mx.array:
+    turns = _matrix(*table).swapaxes(-1, -2)
+    return (x.reshape(*x.shape[:-1], HALF, 1, 2) @ turns).squeeze(-2).flatten(-2)
+
+
+def _row_by_row(x: mx.array, a: mx.array, b: mx.array, c: mx.array, d: mx.array) -> mx.array:
+    pairs = x.reshape(*x.shape[:-1], HALF, 2)
+    rows = (mx.stack([*row], axis=-1) for row in ((a, b), (c, d)))
+    return mx.stack([(row * pairs).sum(-1) for row in rows], axis=-1).reshape(x.shape)
+
+
+BY_MATRICES: dict[str, Function] = {
+    "columns of it": _by_matrices,
+    "products": _columns,
+    "products from behind": _transposed,
+    "sums of products": _added_up,
+    "rows of it": _row_by_row,
+}
+
+
+@pytest.mark.parametrize("name", BY_MATRICES)
+def test_pairs_may_be_multiplied_by_matrices(name: str) -> None:
+    way = BY_MATRICES[name]
+    graph = graph_of(lambda x, c, s: way(x, c, -s, s, c), TABLE, TABLE)
     (found,) = idioms(graph)
     assert (found.name, found.parameter("layout")) == ("rope", "interleaved")
     assert tuple(value for _, value in found.operands) == graph.inputs
 
 
-def test_matrices_that_turn_nothing_are_no_rope() -> None:
-    graph = graph_of(lambda x, c, s: _by_matrices(x, c, s, s, c), TABLE, TABLE)
+@pytest.mark.parametrize("name", BY_MATRICES)
+@pytest.mark.parametrize("signs", [(1, 1, 1), (-1, -1, 1), (-1, 1, -1), (1, -1, -1)])
+def test_matrices_that_turn_nothing_are_no_rope(name: str, signs: tuple[int, int, int]) -> None:
+    way, (one, other, last) = BY_MATRICES[name], signs
+    graph = graph_of(lambda x, c, s: way(x, c, one * s, other * s, last * c), TABLE, TABLE)
     assert not idioms(graph)
+
+
+def test_vectors_that_are_multiplied_are_no_rope() -> None:
+    """Two terms, as products of matrices have, over rows and not within them."""
+    vectors = mx.zeros((2, ROWS, WIDTH, 2))
+
+    def products(x: mx.array, y: mx.array, c: mx.array) -> mx.array:
+        return mx.concatenate([(y @ c)[..., 0], (y * c.T).sum(-1)], axis=-1) * x[..., :1]
+
+    assert not idioms(graph_of(products, vectors, mx.zeros((2, 1))))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [lambda x: x + mx.arange(1.0, 9), lambda x: x + mx.sin(x), lambda x: x + x, lambda x: x + 2],
+)
+def test_a_row_may_be_added_to_before_it_is_turned(before: Callable[[mx.array], mx.array]) -> None:
+    """As queries with a bias are."""
+    way = Way("split", "plain", "joined")
+    graph = graph_of(lambda x, c, s: way(before(x), c, s), TABLE, TABLE)
+    (found,) = idioms(graph)
+    (added,) = (n for n in graph.nodes if n.op == "add" and n.outputs[0] == found.operands[0][1])
+    assert found.name == "rope"
+    assert graph.inputs[0] in added.inputs
 
 
 def test_a_row_may_be_turned_at_its_beginning_alone() -> None:

@@ -43,7 +43,26 @@ def test_cuts_joins_signs_and_matrices_are_one_map(function: Function) -> None:
 
 
 def test_terms_that_cancel_are_none() -> None:
-    assert row_of(lambda x: x + x[:, ::-1] - x) == places((3, 1.0), (2, 1.0), (1, 1.0), (0, 1.0))
+    def kept(x: mx.array) -> mx.array:
+        return x * x[:, ::-1] + x * x - x * x
+
+    assert row_of(kept) == row_of(lambda x: x * x[:, ::-1])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + x[:, ::-1],
+        lambda x: x + x,
+        lambda x: x - mx.array([1.0, 2, 3, 4]),
+        lambda x: x + 3,
+    ],
+)
+def test_rows_that_are_added_up_are_a_row_of_their_own(function: Function) -> None:
+    """As what a bias was added to, or what a layer reads."""
+    row = row_of(function)
+    assert [[place for ((_, place),) in terms] for terms in row] == [[0], [1], [2], [3]]
+    assert len({view for terms in row for ((view, _),) in terms}) == 1
 
 
 def test_products_hold_their_factors_in_one_order() -> None:

@@ -99,6 +99,11 @@ def by_matrices(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
     return (turns[..., 0] * rows[..., 0] + turns[..., 1] * rows[..., 1]).reshape(x.shape)
 
 
+def by_sums(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
+    turns = mx.stack([c, -s, s, c], axis=-1).reshape(L, D // 2, 2, 2)
+    return (turns * x.reshape(B, H, L, D // 2, 1, 2)).sum(-1).reshape(x.shape)
+
+
 def partly(turn: Turn) -> Turn:
     def partial(x: mx.array, c: mx.array, s: mx.array) -> mx.array:
         size = 2 * c.shape[-1]
@@ -143,6 +148,10 @@ WHOLE: list[Turn] = [
     ),
     updated,
 ]
+BIASED: list[Turn] = [
+    lambda x, c, s: after(*turned(*halves(x + 1.5), c, s)),
+    lambda x, c, s: (x + 1.5) * after(c, c) + rotated(x + 1.5) * after(s, s),
+]
 ANGLES: list[Turn] = [
     lambda x, t, u: after(*turned(*halves(x), mx.cos(t), mx.sin(t))),
     lambda x, t, u: x * mx.cos(after(t, t)) + rotated(x) * mx.sin(after(t, t)),
@@ -155,7 +164,8 @@ WAYS: dict[str, tuple[list[Turn], tuple[int, ...]]] = {
     "halves": (HALVES, TABLE),
     "pairs": (PAIRS, TABLE),
     "halves of whole rows": (WHOLE, TABLE),
-    "pairs by matrices": ([PAIRS[0], by_matrices], TABLE),
+    "pairs by matrices": ([PAIRS[0], by_matrices, by_sums], TABLE),
+    "biased": (BIASED, TABLE),
     "angles": (ANGLES, TABLE),
     "the first half's halves": ([partly_at_once, *map(partly, HALVES)], PART),
     "the first half's pairs": ([partly(turn) for turn in PAIRS[:5]], PART),
