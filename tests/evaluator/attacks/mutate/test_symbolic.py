@@ -122,6 +122,24 @@ def test_another_launch_is_the_same_where_simdgroups_do_the_same(
     assert leave_the_same(base.task, base.program, mutant) is is_same
 
 
+@pytest.mark.parametrize(
+    ("stored", "is_same"),
+    [
+        ("if (thread_position_in_grid.y == 0) out[index] =", True),
+        ("if (thread_position_in_grid.y == 1) out[index] = 0; else out[index] =", False),
+        ("if (thread_position_in_grid.y == 1) out[index + 1] = 0; out[index] =", False),
+    ],
+)
+def test_further_threads_leave_the_same_or_nothing(stored: str, is_same: bool) -> None:
+    source = next(s for s in sources("small") if (s.name, s.dtype) == ("silu", Dtype.FLOAT32))
+    base = next(iter(programs_of(source, np.random.default_rng(1), 64)))
+    program = _edited(base.program, "out[index] =", stored)
+    kernel = program.kernels[0]
+    longer = kernel.model_copy(update={"grid": (kernel.grid[0], 3, 1)})
+    mutant = program.model_copy(update={"kernels": (longer,)})
+    assert leave_the_same(base.task, program, mutant) is is_same
+
+
 @pytest.mark.parametrize("asked", ["threads_per_grid.y", "threads_per_threadgroup.y"])
 def test_what_hangs_on_open_sizes_is_not_taken_for_those_of_the_task(asked: str) -> None:
     base = _rows("rowwise(lanes=32, rows=4")

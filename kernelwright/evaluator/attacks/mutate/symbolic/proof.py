@@ -1,12 +1,13 @@
 """Proof that two kernels leave the same in memory on every input, thread by thread."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
 
+from kernelwright.evaluator.attacks.mutate.symbolic.equality import same_outputs
 from kernelwright.evaluator.attacks.mutate.symbolic.listing import Function
-from kernelwright.evaluator.attacks.mutate.symbolic.memory import Cell
 from kernelwright.evaluator.attacks.mutate.symbolic.term import (
     Term,
     UnprovenError,
@@ -101,7 +102,7 @@ class _Proof:
         )
 
     def _of_further(self, other: Dispatch) -> bool:
-        """Say whether threadgroups behind the grid leave what those at its start do."""
+        """Say whether threadgroups behind the grid leave what those at its start do, or nothing."""
         longer = [axis for axis in range(3) if other.grid[axis] != self.dispatch.grid[axis]]
         sizes = self.dispatch.threadgroup
         (axis, *more) = longer
@@ -124,7 +125,7 @@ class _Proof:
             ]
             for threads in self._threads(sizes)
         ]
-        return any(self._leave_same(self.one, first, self.other, last) for first, last in groups)
+        return _is_any(partial(self._adds_nothing, *pair) for pair in groups)
 
     def _of_any_division(self, other: Dispatch) -> bool:
         """Say whether it does not matter how rows of whole simdgroups are divided."""
@@ -139,9 +140,11 @@ class _Proof:
         grid = self.dispatch.grid
         return self._agree(Group((0, 0, 0), threads, grid, grid, grid, is_apart=True), {})
 
-    def _leave_same(self, one: Function, first: Group, other: Function, last: Group) -> bool:
-        runs = [run(f, group, {}, _MOST_STEPS) for f, group in ((one, first), (other, last))]
-        return _same_outputs(*(found.outputs for found in runs))
+    def _adds_nothing(self, first: Group, behind: Group) -> bool:
+        """Say whether what a threadgroup behind the grid leaves is part of what one of it does."""
+        runs = [(self.one, first), (self.other, behind)]
+        right, further = (run(f, group, {}, _MOST_STEPS).outputs for f, group in runs)
+        return further.items() <= right.items()
 
     def _of_ranges(self, ranges: tuple[Range, ...]) -> bool:
         position = tuple(
@@ -162,22 +165,12 @@ class _Proof:
         dispatch = self.dispatch
         if x < dispatch.threadgroup[0] and y * z > 1 and self._waits():
             raise UnprovenError("simdgroups at the edge are made of other threads.")
-        problem = UnprovenError("the results differ.")
-        for threads in self._threads((x, y, z)):
-            group = Group(
-                position,
-                threads,
-                (x, y, z),
-                dispatch.threadgroup,
-                dispatch.grid,
-                is_open=any(dispatch.is_open),
-            )
-            try:
-                if self._agree(group, {}):
-                    return True
-            except UnprovenError as e:
-                problem = e
-        raise problem
+        sizes, is_open = (x, y, z), any(dispatch.is_open)
+        groups = (
+            Group(position, threads, sizes, dispatch.threadgroup, dispatch.grid, is_open=is_open)
+            for threads in self._threads(sizes)
+        )
+        return _is_any(partial(self._agree, group, {}) for group in groups)
 
     def _threads(self, sizes: Sizes) -> Iterator[Sequence[tuple[Value, Value, Value]]]:
         """Yield the threads that stand for all, fewer before more."""
@@ -204,7 +197,7 @@ class _Proof:
             ways = ({**decisions, e.condition: way} for way in (True, False))
             return all(self._agree(group, way) for way in ways)
         self._check_edges(runs)
-        return _same_outputs(*(found.outputs for found in runs))
+        return same_outputs(*(found.outputs for found in runs))
 
     def _check_edges(self, runs: list[Run]) -> None:
         """Ask that fewer threads at an open edge do what they do among all.
@@ -222,6 +215,22 @@ class _Proof:
             raise UnprovenError("threads wait for others that an edge may lack.")
 
 
+def _is_any(proofs: Iterable[Callable[[], bool]]) -> bool:
+    """Say that one holds; what one does not understand the next one may.
+
+    Raises:
+        UnprovenError: none does.
+    """
+    problem = UnprovenError("the results differ.")
+    for proof in proofs:
+        try:
+            if proof():
+                return True
+        except UnprovenError as e:
+            problem = e
+    raise problem
+
+
 def _below(name: str, axis: int, size: int) -> Value:
     return unknown(name, axis, low=0, high=size - 1)
 
@@ -235,7 +244,3 @@ def _ranges(threads: int, size: int, is_open: bool) -> Iterator[Range]:
         yield Range(0, full, size)
     if rest:
         yield Range(full, 1, rest)
-
-
-def _same_outputs(one: Mapping[Cell, object], other: Mapping[Cell, object]) -> bool:
-    return one.keys() == other.keys() and all(other[cell] == one[cell] for cell in one)

@@ -356,6 +356,11 @@ def chosen(condition: Value, a: object, b: object) -> object:
     return found
 
 
+def is_commuting(value: Term) -> bool:
+    """Say whether the last two operands of a term may change places."""
+    return value.name in _COMMUTING
+
+
 def operation(name: str, *args: object) -> Term:
     """Return an operation that nothing is known of but that equal operands have equal results.
 
