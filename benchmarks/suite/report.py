@@ -1,17 +1,39 @@
 """A run as a Markdown table and two plots."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
+from benchmarks.suite.ceilings import Ceilings, floor_of
 from benchmarks.suite.result import SuiteRun, WorkloadResult
+from benchmarks.suite.search import capture
+from benchmarks.suite.sets import HALVES, SETS
 from kernelwright.evaluator.evaluation import Speedup
+from kernelwright.evaluator.speed.floor import Floor
 from kernelwright.evaluator.speed.statistics import geometric_mean
+from kernelwright.ir.graph.dtype import Dtype
 
 mpl.use("Agg")
 _WAYS = ("eager", "compile", "fast")
+_FAST = ", and compiled with the kernels of `mx.fast` where MLX has one for it or a part of it"
+_BAR = 0.85
+"""Of a copy of its size, that a row should reach."""
+_ABOUT = 1.15
+"""Times its floor, within which a row should be otherwise."""
+_FLOORS = (
+    "The floor is the least that any kernel of the function takes, by what plain programs take on "
+    "the same chip: every byte that the results depend on moves once, as fast as anything moved as "
+    "many; where all of a group of data must be read before the map of any of it can be written, "
+    "and one core's registers and threadgroup memory cannot hold the group, one group is read "
+    "again as a sum over an array in one launch and its map in the next take longer than a copy; "
+    "and transcendental functions of different arguments take what the fastest of them does. The "
+    "longest part decides. Contractions, sorts, other arithmetic and what a library's function "
+    "takes to be accurate are left out, so that the true floor may be higher."
+)
+Floors = Mapping[tuple[str, Dtype], Floor]
+"""By name and dtype."""
 _COLOURS = {"f16": "#2a6f97", "bf16": "#e07a5f", "f32": "#81a684"}
 
 
@@ -33,6 +55,8 @@ def markdown(run: SuiteRun, plots: Sequence[str] = ()) -> str:
     timed = sorted((r for r in run.results if r.speedup), key=_gain)
     failed = [r for r in run.results if not r.speedup]
     bound = [r for r in timed if r.is_memory_bound]
+    floors = floors_of(run)
+    ways = [way for way in _WAYS if any(way in r.baselines_us for r in run.results)]
     lines = [
         f"# The suite on {run.device.chip}",
         "",
@@ -40,9 +64,9 @@ def markdown(run: SuiteRun, plots: Sequence[str] = ()) -> str:
             f"MLX {run.mlx} ({run.device.runtime}); a copy of 256 MiB moved "
             f"{run.copy_bytes_per_s / 1e12:.2f} TB/s in this run, an empty launch took "
             f"{run.launch_us:.1f} µs. Baselines are the workload as written, eager and under "
-            "`mx.compile`, and compiled with the kernels of `mx.fast` where MLX has one for it or "
-            "a part of it; the speedup is against the fastest, which is named beside it. Intervals "
-            "are 95 % bootstrap intervals of the median paired ratio. The last columns "
+            f"`mx.compile`{_FAST if 'fast' in ways else ''}; the speedup is against the fastest, "
+            "which is named beside it. Intervals "
+            "are 95 % bootstrap intervals of the median paired ratio. The columns after them "
             "are shares of that copy's bandwidth, and of what a copy of as many bytes as the row "
             "moves reaches by the row's own protocol."
         ),
@@ -53,15 +77,16 @@ def markdown(run: SuiteRun, plots: Sequence[str] = ()) -> str:
             f"{_mean(timed, len(failed))} over {len(timed) + len(failed)}."
         ),
         *_confirmation(timed),
+        *_reached(timed, floors),
         "",
         *(f"![{name}]({name})" for name in plots),
         "",
         (
-            "| workload | dtype | ours µs | eager | compile | fast | fastest | speedup | interval "
-            "| again | of copy | of its size |"
+            f"| workload | dtype | ours µs | {' | '.join(ways)} | fastest | speedup | interval "
+            f"| again | of copy | of its size |{' of floor | its floor |' if floors else ''}"
         ),
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-        *(_row(r, run.copy_bytes_per_s) for r in timed),
+        "|---" * (9 + len(ways) + 2 * bool(floors)) + "|",
+        *(_row(r, run.copy_bytes_per_s, ways) + _floor(r, floors) for r in timed),
     ]
     if failed:
         lines += ["", "Not served, left to MLX:", ""]
@@ -69,12 +94,65 @@ def markdown(run: SuiteRun, plots: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(result: WorkloadResult, bytes_per_s: float) -> str:
+def floors_of(run: SuiteRun) -> Floors:
+    """Return the floor of each row, none where the chip's ceilings were not measured."""
+    ceilings = Ceilings.of(run.device.chip)
+    if ceilings is None:
+        return {}
+    known = {w.name: w for workloads in SETS.values() for w in workloads}
+    return {
+        (r.name, r.dtype): floor_of(capture(known[r.name], r.dtype), ceilings)
+        for r in run.results
+        if r.speedup and r.name in known
+    }
+
+
+def _reached(timed: Sequence[WorkloadResult], floors: Floors) -> list[str]:
+    """Say how many rows of each half are about as fast as a copy, or as their floor."""
+    if not floors:
+        return []
+    lines = ["", _FLOORS]
+    for half, workloads in HALVES.items():
+        names = {w.name for w in workloads}
+        rows = [r for r in timed if r.name in names]
+        copies = [r for r in rows if (r.share_of_own_copy or 0.0) >= _BAR]
+        others = [r for r in rows if r not in copies and _is_near(r, floors)]
+        if rows:
+            lines += [
+                "",
+                (
+                    f"Of the {len(rows)} rows of the half that is {half}, {len(copies)} reach "
+                    f"{_BAR:.0%} of a copy of their size, and {len(others)} others are within "
+                    f"{_ABOUT - 1:.0%} of their floor."
+                ),
+            ]
+    return lines
+
+
+def _is_near(result: WorkloadResult, floors: Floors) -> bool:
+    floor = floors.get((result.name, result.dtype))
+    if floor is None or result.candidate_us is None:
+        return False
+    return result.candidate_us <= _ABOUT * floor.time_us
+
+
+def _floor(result: WorkloadResult, floors: Floors) -> str:
+    """Render the cells of a row's floor; nothing where no row has one."""
+    if not floors:
+        return ""
+    floor = floors.get((result.name, result.dtype))
+    if floor is None or result.candidate_us is None:
+        return " | |"
+    share = floor.time_us / result.candidate_us
+    return f" {100 * share:.0f} % | {floor.time_us:.1f} µs: {floor.reason} |"
+
+
+def _row(result: WorkloadResult, bytes_per_s: float, shown: Sequence[str]) -> str:
     best, share = result.speedup, result.share_of_copy(bytes_per_s)
     assert best is not None
     assert share is not None
     timed = result.baselines_us
-    ways = " | ".join(f"{timed[n]:.1f}" if n in timed else "–" for n in _WAYS)
+    ways = " | ".join(f"{timed[n]:.1f}" if n in timed else "–" for n in shown)
     again = f"{result.confirmed.ratio:.2f}x" if result.confirmed else ""
     own = result.share_of_own_copy
     own_share = "" if own is None else f"{100 * own:.0f} %"

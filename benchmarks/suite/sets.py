@@ -15,6 +15,9 @@ SETS: dict[str, tuple[Workload, ...]] = {
     "unlisted": UNLISTED,
 }
 
+HALVES: dict[str, tuple[Workload, ...]] = {"worked with": WORKED, "only measured": HELD_OUT}
+"""Of the collected functions, split by a seed."""
+
 
 def find(name: str) -> Workload:
     """Return a workload of any set by its name."""
