@@ -1,4 +1,4 @@
-"""`python -m benchmarks.suite`: run, confirm, copy, report, compare, merge, predict."""
+"""`python -m benchmarks.suite`: run, confirm, copy, report, compare, merge, predict, ceilings."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from benchmarks.suite.ceiling_times import measure_ceilings
 from benchmarks.suite.comparison import compare
 from benchmarks.suite.counting import count
 from benchmarks.suite.measure import confirm_suite, copy_suite, run_suite
@@ -114,6 +115,13 @@ def _gather(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _ceilings(arguments: argparse.Namespace) -> int:
+    measured = measure_ceilings(_timing_device(arguments.device))
+    arguments.out.write_text(measured.model_dump_json(indent=1) + "\n")
+    print(f"wrote {arguments.out}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=__doc__)
     commands = parser.add_subparsers(required=True)
@@ -166,6 +174,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     gathering.add_argument("--out", type=Path, default=Path("kernels.json"))
     gathering.set_defaults(command=_gather)
+    ceilings = commands.add_parser("ceilings", help="time plain programs, which floors are of")
+    ceilings.add_argument("--device", default="metal", help="metal or cuda")
+    ceilings.add_argument("--out", type=Path, default=Path("ceilings.json"))
+    ceilings.set_defaults(command=_ceilings)
     return parser
 
 
