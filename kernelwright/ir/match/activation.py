@@ -11,15 +11,15 @@ OVER_SIGMOID = Made(("divide",), (Bind("above"), ONE_AND_POWER))
 _SIZE = Made(("abs",), (X,))
 _OPPOSITE_SIZE = Made(("negative",), (_SIZE,))
 _ABOVE, _BELOW = ("greater", "greater_equal"), ("less", "less_equal")
-_POSITIVE, _NEGATIVE = (
+POSITIVE, NEGATIVE = (
     Either((Made(one, (X, Number(0.0))), Made(other, (Number(0.0), X))))
     for one, other in ((_ABOVE, _BELOW), (_BELOW, _ABOVE))
 )
 _OF_POSITIVE, _OF_NEGATIVE = (Made(("sigmoid",), (x,)) for x in (_SIZE, _OPPOSITE_SIZE))
 STABLE_LOGISTIC = Either(
     (
-        Made(("select",), (_POSITIVE, _OF_POSITIVE, _OF_NEGATIVE)),
-        Made(("select",), (_NEGATIVE, _OF_NEGATIVE, _OF_POSITIVE)),
+        Made(("select",), (POSITIVE, _OF_POSITIVE, _OF_NEGATIVE)),
+        Made(("select",), (NEGATIVE, _OF_NEGATIVE, _OF_POSITIVE)),
     )
 )
 """The logistic function by the exponential of no positive number, which never overflows.
@@ -34,14 +34,14 @@ def _chosen(positive: Pattern) -> Either:
     """Return a pattern where x is positive, and zero elsewhere."""
     return Either(
         (
-            Made(("select",), (_POSITIVE, positive, Number(0.0))),
-            Made(("select",), (_NEGATIVE, Number(0.0), positive)),
+            Made(("select",), (POSITIVE, positive, Number(0.0))),
+            Made(("select",), (NEGATIVE, Number(0.0), positive)),
         )
     )
 
 
 _OPPOSITE = Made(("negative",), (X,))
-BELOW_IS_ZERO = Made(("select",), (_NEGATIVE, Number(0.0), X))
+BELOW_IS_ZERO = Made(("select",), (NEGATIVE, Number(0.0), X))
 """Zero where x is below zero, and else x, which may be NaN."""
 _IS_FROM_ZERO_ON = Either(
     (
@@ -54,8 +54,8 @@ FROM_ZERO_ON = Made(("select",), (_IS_FROM_ZERO_ON, X, Number(0.0)))
 BELOW_IS_OPPOSITE = Either(
     (
         Made(("maximum",), (X, _OPPOSITE)),
-        Made(("select",), (_POSITIVE, X, _OPPOSITE)),
-        Made(("select",), (_NEGATIVE, _OPPOSITE, X)),
+        Made(("select",), (POSITIVE, X, _OPPOSITE)),
+        Made(("select",), (NEGATIVE, _OPPOSITE, X)),
     )
 )
 """The size of x as a choice between it and its opposite."""
@@ -63,7 +63,7 @@ RELU = Either(
     (
         Made(("maximum",), (X, Number(0.0))),
         *_chosen(X).patterns,
-        Made(("multiply",), (X, _POSITIVE)),
+        Made(("multiply",), (X, POSITIVE)),
         Made(("multiply",), (Number(0.5), _TWICE)),
         Made(("divide",), (_TWICE, Number(2.0))),
         Made(("negative",), (Made(("minimum",), (Made(("negative",), (X,)), Number(0.0))),)),
@@ -75,7 +75,7 @@ SQUARED_RELU = Either(
         *square_of(RELU).patterns,
         *_chosen(square_of(X)).patterns,
         Made(("multiply",), (X, RELU)),
-        Made(("multiply",), (square_of(X), _POSITIVE)),
+        Made(("multiply",), (square_of(X), POSITIVE)),
     )
 )
 

@@ -127,12 +127,22 @@ class Made:
     """What the node has to have."""
 
     @cached_property
-    def orders(self) -> "tuple[tuple[Pattern, ...], ...]":
-        """The distinct orders of its operands, for ops that commute."""
-        return tuple(dict.fromkeys(permutations(self.operands)))
+    def order(self) -> "tuple[tuple[Pattern, int], ...]":
+        """Its operands with their places, mere names last: those match whatever is there."""
+        return _names_last(self.operands)
+
+    @cached_property
+    def orders(self) -> "tuple[tuple[tuple[Pattern, int], ...], ...]":
+        """The same for each distinct order of its operands, for ops that commute."""
+        return tuple(map(_names_last, dict.fromkeys(permutations(self.operands))))
 
 
 Pattern = Bind | Number | Row | Either | Made
+
+
+def _names_last(operands: tuple[Pattern, ...]) -> tuple[tuple[Pattern, int], ...]:
+    places = sorted(range(len(operands)), key=lambda place: isinstance(operands[place], Bind))
+    return tuple((operands[place], place) for place in places)
 
 
 def _beginning_with(pattern: Pattern, op: str) -> Iterator[Pattern]:
@@ -202,8 +212,9 @@ def _of_node(source: Source, pattern: Made, node: Node, known: Found) -> Iterato
     if bound is None:
         return
     is_commutative = op_named(node.op).is_commutative
-    for order in pattern.orders if is_commutative else (pattern.operands,):
-        yield from _operands(source, tuple(zip(order, node.inputs, strict=True)), bound)
+    for order in pattern.orders if is_commutative else (pattern.order,):
+        pairs = tuple((operand, node.inputs[place]) for operand, place in order)
+        yield from _operands(source, pairs, bound)
 
 
 def _operands(

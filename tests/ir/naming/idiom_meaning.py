@@ -65,6 +65,31 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "relu_squared": lambda x: np.maximum(x, 0) ** 2,
     "softplus": lambda x: np.logaddexp(x, 0),
 }
+
+
+def _selu(x: Array) -> Array:
+    bent = np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0)))
+    return np.asarray(1.0507009873554805 * bent)
+
+
+def _huber(x: Array, delta: float) -> Array:
+    return np.where(np.abs(x) <= delta, x * x / 2, delta * (np.abs(x) - delta / 2))
+
+
+FURTHER: Mapping[str, Callable[[Idiom, Array], Array]] = {
+    "elu": lambda i, x: np.where(x > 0, x, _numeric(i, "alpha") * np.expm1(np.minimum(x, 0))),
+    "selu": lambda _, x: _selu(x),
+    "celu": lambda i, x: (
+        np.maximum(x, 0) + _numeric(i, "alpha") * np.expm1(np.minimum(x, 0) / _numeric(i, "alpha"))
+    ),
+    "mish": lambda _, x: x * np.tanh(np.logaddexp(x, 0)),
+    "softsign": lambda _, x: x / (1 + np.abs(x)),
+    "hard_swish": lambda _, x: x * np.clip(x + 3, 0, 6) / 6,
+    "hard_tanh": lambda _, x: np.clip(x, -1, 1),
+    "log_cosh": lambda _, x: np.logaddexp(x, -x) - math.log(2),
+    "huber": lambda i, x: _huber(x, _numeric(i, "delta")),
+    "smooth_l1": lambda i, x: _huber(x, _numeric(i, "beta")) / _numeric(i, "beta"),
+}
 GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "geglu_fast": "gelu_fast"}
 
 
@@ -85,6 +110,10 @@ def expected(idiom: Idiom, given: Operands, shape: tuple[int, ...]) -> Array:
             return np.asarray(special.logsumexp(given["x"], axis=_axes(idiom)))
         case "variance":
             return np.asarray(given["x"].var(axis=_axes(idiom), ddof=_numeric(idiom, "ddof")))
+    if idiom.name in FURTHER:
+        return FURTHER[idiom.name](idiom, given["x"])
+    if idiom.name == "glu":
+        return np.asarray(given["x"] * special.expit(given["gate"]))
     if idiom.name in GATED:
         gate = ACTIVATIONS[GATED[idiom.name]](given["gate"])
         return _spread(given["x"], shape) * _spread(gate, shape)

@@ -22,7 +22,7 @@ FILES: tuple[str, ...] = (
     "rectifier",
     "rms_norm",
 )
-FILES += ("layer_again", "near_activation", "row_again", "softmax")
+FILES += ("curve", "layer_again", "near_activation", "row_again", "softmax")
 ALIKE = (
     ("add", "subtract", "multiply", "divide", "maximum", "minimum"),
     ("exp", "sigmoid", "tanh", "erf", "sqrt", "rsqrt", "square", "negative", "abs"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.naming.idioms import activation, attention, gate, row
+from kernelwright.ir.naming.idioms import activation, attention, curve, gate, row
 from kernelwright.ir.naming.idioms.reader import SPREADING, Match, Parameter, Reader
 
 
@@ -40,7 +40,8 @@ _MATCHERS: tuple[Callable[[Reader, ValueId], Match | None], ...] = (
     row.logsumexp,
     attention.rope,
     activation.activation,
-    activation.simple_activation,
+    curve.glu,
+    curve.element_curve,
     row.variance,
 )
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernelwright.ir.graph import ValueId
-from kernelwright.ir.match.activation import RELU, SOFTPLUS, SQUARED_RELU
-from kernelwright.ir.match.pattern import Pattern, match
 from kernelwright.ir.match.polynomial import POLYNOMIAL, Terms, polynomial
 from kernelwright.ir.naming.idioms.reader import Match, Product, Reader
 
@@ -213,14 +211,3 @@ def _parts(reader: Reader, value: ValueId) -> tuple[ValueId, ...]:
             found[value] = None
             frontier += node.inputs if node is not None else ()
     return tuple(found)
-
-
-def simple_activation(reader: Reader, value: ValueId) -> Match | None:
-    """Match relu, squared relu and softplus."""
-    for name, pattern in _SIMPLE.items():
-        if (found := match(reader, pattern, value)) is not None:
-            return Match(name, {"x": found.values["x"]}, {})
-    return None
-
-
-_SIMPLE: dict[str, Pattern] = {"relu_squared": SQUARED_RELU, "relu": RELU, "softplus": SOFTPLUS}
