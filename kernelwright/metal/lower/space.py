@@ -22,7 +22,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     match = classify(graph)
     if match.pattern is Pattern.NONE:
         raise UnsupportedError(f"no family of kernels computes this: {match.reason}.")
-    found = tuple(family_of(match.pattern).space(graph, device))
+    found = tuple(family_of(match.pattern).schedules(graph, device))
     if not has_wide_arrays(graph):
         return found
     # Where none has, each of them says so when it is written.

@@ -1,6 +1,6 @@
 """What there is to know of one way to lay kernels out, and which ways a pattern has."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Never, TypeVar
 
@@ -11,6 +11,8 @@ from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.resource import Footprint
 from kernelwright.metal.schedule import Schedule
 
+Space = Callable[[Graph, DeviceInfo], Iterable[Schedule]]
+"""Returns legal schedules of a graph on a device, in the order in which to try them."""
 S_contra = TypeVar("S_contra", bound=Schedule, contravariant=True)
 
 
@@ -33,6 +35,8 @@ class Template(Generic[S_contra]):
     """Says in a sentence why one lays kernels out so."""
     has_wide_offsets: bool = False
     """True where all offsets are index arithmetic, which widens itself beyond 32 bits."""
+    space: Space | None = None
+    """Its own schedules, tried after those of its family's space, which has none of them then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,13 @@ class KernelFamily:
     """The templates that serve graphs of one pattern."""
 
     pattern: Pattern
-    space: Callable[[Graph, DeviceInfo], Iterable[Schedule]]
-    """Returns every legal schedule of a graph on a device, in the order in which to try them."""
+    space: Space
+    """Of all templates that have no space of their own."""
     templates: tuple[Template[Never], ...]
+
+    def schedules(self, graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
+        """Yield every legal schedule of a graph on a device, in the order in which to try them."""
+        yield from self.space(graph, device)
+        for template in self.templates:
+            if template.space is not None:
+                yield from template.space(graph, device)
