@@ -26,6 +26,8 @@ from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage
 
 _RUN_TIMEOUT_S = {"small": 3.0, "real": 20.0}
+_STEPS = 4_000_000
+"""How many instructions a survivor's proof may run: some fifty seconds."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def judge_share(share: Share, plan: Plan) -> list[str]:
     config = EvaluatorConfig(
         secret=plan.secret, run_timeout_s=plan.run_timeout_s, through=Stage.CONFIRMATION
     )
-    examiner = Examiner(lambda: Evaluator(config=config))
+    examiner = Examiner(lambda: Evaluator(config=config), steps=_STEPS)
     try:
         for base, drawn in share.draw() if time.time() < plan.deadline_s else ():
             mutants = [mutant for mutant in drawn if mutant.id not in plan.done]

@@ -10,6 +10,7 @@ from kernelwright.evaluator.attacks.mutate.catalog import GROUPS
 from kernelwright.evaluator.attacks.mutate.equivalence import machine_code
 from kernelwright.evaluator.attacks.mutate.record import Fate, Mutant, Outcome
 from kernelwright.evaluator.attacks.mutate.symbolic.programs import leave_the_same
+from kernelwright.evaluator.attacks.mutate.symbolic.proof import STEPS
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.metal.diagnostic import CompileError
@@ -24,6 +25,8 @@ class Examiner:
     """Judges mutants with evaluators of one kind, a fresh one after a machine's failure."""
 
     make: Callable[[], Evaluator]
+    steps: int = STEPS
+    """How many instructions the proof may run that a survivor is equal."""
     problem: str = field(default="", init=False)
     """Why the machine gave no verdict when it last did not."""
     _evaluator: Evaluator | None = field(default=None, init=False)
@@ -46,7 +49,8 @@ class Examiner:
         if fate is None:
             found = self._judged(base, mutant.program)
             fate = _fate(found)
-        if fate == "survived" and leave_the_same(base.task, base.program, mutant.program):
+        programs = base.program, mutant.program
+        if fate == "survived" and leave_the_same(base.task, *programs, steps=self.steps):
             fate = "equivalent"
         refused = found is not None and fate == "killed"
         return Outcome(

@@ -8,6 +8,7 @@ import pytest
 from kernelwright.evaluator.attacks.mutate.base import BaseProgram, programs_of, sources
 from kernelwright.evaluator.attacks.mutate.symbolic.equality import same_outputs
 from kernelwright.evaluator.attacks.mutate.symbolic.exhaustion import always_equal
+from kernelwright.evaluator.attacks.mutate.symbolic.memory import number_of
 from kernelwright.evaluator.attacks.mutate.symbolic.programs import leave_the_same
 from kernelwright.evaluator.attacks.mutate.symbolic.term import (
     Term,
@@ -23,7 +24,8 @@ from kernelwright.evaluator.attacks.mutate.symbolic.term import (
 )
 from kernelwright.ir.graph.dtype import Dtype
 
-_HALF, _EIGHTH, _THIRD = 0x3F000000, 0x3E000000, 0x3EAAAAAB
+_ONE, _HALF, _EIGHTH, _THIRD = 0x3F800000, 0x3F000000, 0x3E000000, 0x3EAAAAAB
+_SIGN = 1 << 31
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +44,10 @@ def _wide(kind: str = "half") -> Term:
 
 def _product(factor: int, kind: str = "half", lenience: str = "") -> Term:
     return operation("fmul", lenience, "float", _wide(kind), factor)
+
+
+def _chosen(condition: Value, a: Value, b: Value) -> Value:
+    return number_of(chosen(condition, a, b))
 
 
 def _rounded(value: Value, kind: str = "half") -> Term:
@@ -87,18 +93,18 @@ def test_integers_are_tried_by_their_widths() -> None:
     assert always_equal(integer("or", scaled(high, 16, 8), low, 8), x)
     assert not always_equal(integer("or", scaled(high, 8, 8), low, 8), x)
     least = integer("umin", x, y, 8)
-    assert always_equal(least, chosen(compared("ult", x, y, 8), x, y))
-    assert not always_equal(least, chosen(compared("slt", x, y, 8), x, y))
+    assert always_equal(least, _chosen(compared("ult", x, y, 8), x, y))
+    assert not always_equal(least, _chosen(compared("slt", x, y, 8), x, y))
 
 
 def test_comparisons_know_what_is_no_number() -> None:
     value, zero = _wide(), 0
     not_less = operation("fcmp uge ", "float", value, zero)
     less = operation("fcmp olt ", "float", value, zero)
-    assert always_equal(chosen(not_less, value, zero), chosen(less, zero, value), "float")
+    assert always_equal(_chosen(not_less, value, zero), _chosen(less, zero, value), "float")
     less_or_lost = operation("fcmp ult ", "float", value, zero)
     assert not always_equal(
-        chosen(not_less, value, zero), chosen(less_or_lost, zero, value), "float"
+        _chosen(not_less, value, zero), _chosen(less_or_lost, zero, value), "float"
     )
 
 
@@ -112,6 +118,79 @@ def test_operands_decide_where_the_whole_hangs_on_too_much() -> None:
     assert same_outputs({cell: one}, {cell: other})
     assert not same_outputs({cell: one}, {cell: third})
     assert not same_outputs({cell: one}, {("buffer 8", (), 4, 4): one})
+
+
+@pytest.mark.parametrize(
+    ("name", "is_same"),
+    [("llvm.fabs.f32", True), ("llvm.copysign.f32", True), ("llvm.sqrt.f32", False)],
+)
+def test_a_sign_that_is_lost_does_not_count(name: str, is_same: bool) -> None:
+    x, y = _read(4), _read(4, "y")
+    pairs = [(x, y), (y, x)]
+    cell = ("buffer 8", (), 0, 4)
+    rest = (y,) if "copysign" in name else ()
+    one, other = (
+        operation(name, "", operation("fsub", "", "float", *pair), *rest) for pair in pairs
+    )
+    assert same_outputs({cell: one}, {cell: other}) is is_same
+    ways = (
+        operation("fsub", "", "float", _ONE, x),
+        operation("fadd", "", "float", x, _ONE | _SIGN),
+    )
+    one, other = (operation(name, "", way, *rest) for way in ways)
+    assert same_outputs({cell: one}, {cell: other}) is is_same
+    turned = operation(name, "", operation("fneg", "", "float", x), *rest)
+    assert same_outputs({cell: turned}, {cell: operation(name, "", x, *rest)}) is is_same
+
+
+def test_a_square_has_no_sign_and_a_product_has_one() -> None:
+    x, y = _read(4), _read(4, "y")
+    one, other = (operation("fsub", "", "float", *way) for way in ((x, y), (y, x)))
+    lenient = operation("fsub", "contract", "float", y, x)
+    cell = ("buffer 8", (), 0, 4)
+
+    def is_same(a: Term, b: Term, c: Term, d: Term) -> bool:
+        first, second = (operation("llvm.fma.f32", "", *pair, x) for pair in ((a, b), (c, d)))
+        return same_outputs({cell: first}, {cell: second})
+
+    assert is_same(one, one, other, other)
+    assert not is_same(one, one, lenient, lenient)
+    assert not is_same(one, one, one, other)
+    # Where both are zero, a difference is so with one sign, and the other factor's sign counts.
+    w = operation("fneg", "", "float", y)
+    assert not is_same(one, operation("fneg", "", "float", w), other, w)
+
+
+def _greatest(*values: Value) -> Term:
+    """Return what `simd_max` gives lanes that have these."""
+    published = tuple((lane, ((0, 4, value),)) for lane, value in enumerate(values))
+    return operation("lanes", "kw_prebuilt_max_of_float", published, 0, (1 << 32) - 1)
+
+
+def test_the_greatest_of_halves_is_one_and_a_sum_of_them_is_not() -> None:
+    x, y = (operation("fpext", "half", "float", _read(2, name)) for name in "xy")
+    one, infinity = 0x3F800000, 0xFF800000
+    greatest = _greatest(_chosen(operation("fcmp ogt ", "float", x, infinity), x, infinity), y, one)
+    cell = ("buffer 8", (), 0, 4)
+
+    def is_same(value: Term, kind: str) -> bool:
+        again = operation("fpext", kind, "float", _rounded(value, kind))
+        return same_outputs({cell: value}, {cell: again})
+
+    assert is_same(greatest, "half")
+    assert not is_same(greatest, "bfloat")
+    assert not is_same(_greatest(x, _THIRD), "half")
+    assert not is_same(_greatest(x, _read(4)), "half")
+    assert not is_same(operation("fadd", "", "float", x, y), "half")
+
+
+def test_upper_halves_of_words_are_bfloats() -> None:
+    pair, cell = _read(4), ("buffer 8", (), 0, 4)
+    upper = integer("and", pair, 0xFFFF0000, 32)
+    greatest = operation("llvm.maxnum.f32", "", upper, _greatest(scaled(pair, 1 << 16, 32)))
+    for value, kind, is_same in ((greatest, "bfloat", True), (greatest, "half", False)):
+        again = operation("fpext", kind, "float", _rounded(value, kind))
+        assert same_outputs({cell: value}, {cell: again}) is is_same
 
 
 def _small(name: str, dtype: Dtype) -> BaseProgram:

@@ -5,7 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.attacks.mutate.symbolic.exhaustion import always_equal
+from kernelwright.evaluator.attacks.mutate.symbolic.listing import width_of
 from kernelwright.evaluator.attacks.mutate.symbolic.memory import Cell
+from kernelwright.evaluator.attacks.mutate.symbolic.narrow import is_kept
 from kernelwright.evaluator.attacks.mutate.symbolic.term import (
     Term,
     UnprovenError,
@@ -15,6 +17,14 @@ from kernelwright.evaluator.attacks.mutate.symbolic.term import (
 
 _MOST_TRIES = 64
 """How many pairs of terms are tried for all numbers that they may hang on."""
+_SIGNLESS = {
+    "fmul": slice(2, 4),
+    "llvm.fma": slice(1, 3),
+    "llvm.fmuladd": slice(1, 3),
+    "llvm.fabs": slice(1, 2),
+    "llvm.copysign": slice(1, 2),
+}
+"""Which operands' sign does not count, of two only where they are one."""
 _ARITHMETIC = frozenset({"fadd", "fsub", "fmul", "fdiv", "fneg", "fpext", "fptrunc"})
 
 
@@ -48,15 +58,52 @@ class _Equality:
             return False
         if self.of(one.args, other.args):
             return True
-        return is_commuting(one) and self.of(one.args, (*other.args[:-2], *other.args[:-3:-1]))
+        if is_commuting(one) and self.of(one.args, (*other.args[:-2], *other.args[:-3:-1])):
+            return True
+        return self._without_signs(one, other)
+
+    def _without_signs(self, one: Term, other: Term) -> bool:
+        """Say whether operands have opposite signs that are lost: of a magnitude or a square."""
+        where = _SIGNLESS.get(".".join(one.name.split(".")[:2]))
+        if where is None:
+            return False
+        (a, *more), (b, *others) = one.args[where], other.args[where]
+        rests = [(*t.args[: where.start], *t.args[where.stop :]) for t in (one, other)]
+        is_square = all(x is a for x in more) and all(x is b for x in others)
+        return is_square and self.of(*rests) and self._are_opposite(a, b)
+
+    def _are_opposite(self, one: object, other: object) -> bool:
+        """Say whether a float is another one with its sign turned, but for a zero's."""
+        if not isinstance(one, Term) or not isinstance(other, Term):
+            return False
+        if one.name == "fneg" or other.name == "fneg":
+            turned, kept = (one, other) if one.name == "fneg" else (other, one)
+            return self.of(turned.args[-1], kept)
+        first, second = _difference(one), _difference(other)
+        is_difference = bool(first) and len(first) == len(second)
+        return is_difference and self.of(first, second[::-1])
 
     def _by_numbers(self, one: Value, other: Value) -> bool:
         self.tries += 1
         if self.tries > _MOST_TRIES:
             return False
         with suppress(UnprovenError):
-            return always_equal(one, other, _kind(one) or _kind(other))
-        return False
+            if always_equal(one, other, _kind(one) or _kind(other)):
+                return True
+        if not isinstance(one, Term) or not isinstance(other, Term):
+            return False
+        return is_kept(one, other) or is_kept(other, one)
+
+
+def _difference(value: Term) -> tuple[object, ...]:
+    """Return what a float is the difference of; nothing where it is none."""
+    if value.name not in ("fadd", "fsub") or value.args[0] != "":
+        return ()
+    a, b = value.args[-2:]
+    if value.name == "fsub":
+        return a, b
+    # Less a constant is plus its opposite.
+    return (a, b ^ (1 << (width_of(str(value.args[1])) - 1))) if isinstance(b, int) else ()
 
 
 def _kind(value: object) -> str:

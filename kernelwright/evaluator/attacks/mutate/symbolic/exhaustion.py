@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 
 import numpy as np
@@ -49,6 +50,24 @@ def always_equal(one: Value, other: Value, kind: str = "") -> bool:
     if kind:
         first, second = (_without_payload(bits, kind) for bits in (first, second))
     return bool(np.all(first == second))
+
+
+def gives_itself(value: Term, made: Term, numbers: Bits) -> bool:
+    """Say whether what is made of a float alone is that float for all numbers that it may be."""
+    left, seen = [made], {value}
+    while left:
+        part = left.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if _is_leaf(part) or len(seen) > _MOST_TERMS:
+            return False
+        left += [operand for operand in _operands(part) if isinstance(operand, Term)]
+    with np.errstate(all="ignore"), suppress(UnprovenError):
+        found = _bits(made, {value: numbers})
+        sides = (_without_payload(bits, "float") for bits in (numbers, found))
+        return bool(np.all(np.equal(*sides)))
+    return False
 
 
 def _is_leaf(value: Term) -> bool:

@@ -12,7 +12,7 @@ from kernelwright.evaluator.attacks.mutate.launch_fact import (
     with_index_bounds,
 )
 from kernelwright.evaluator.attacks.mutate.symbolic.listing import read
-from kernelwright.evaluator.attacks.mutate.symbolic.proof import Dispatch, is_same
+from kernelwright.evaluator.attacks.mutate.symbolic.proof import STEPS, Dispatch, is_same
 from kernelwright.evaluator.static.normal_form import normalise
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.simulator.compiler import whole_listing
@@ -25,7 +25,7 @@ _MAY_DIFFER = {"source", "header", "template", "grid", "threadgroup"}
 """What two kernels may differ in that are compared."""
 
 
-def leave_the_same(task: Task, one: Program, other: Program) -> bool:
+def leave_the_same(task: Task, one: Program, other: Program, steps: int = STEPS) -> bool:
     """Say whether it is proven that two programs give the same bits on every input of a task.
 
     A NaN's payload may differ. The proof holds at all sizes that a program of symbolic shape has.
@@ -33,7 +33,7 @@ def leave_the_same(task: Task, one: Program, other: Program) -> bool:
     """
     try:
         places = _places(one, other)
-        return bool(places) and all(_are_same(task, one, other, place) for place in places)
+        return bool(places) and all(_are_same(task, one, other, place, steps) for place in places)
     except (KernelwrightError, RecursionError, LookupError, ValueError):
         # The last two come of listings that are written in an unknown way.
         return False
@@ -72,7 +72,7 @@ class _Compiled:
     dispatch: Dispatch
 
 
-def _are_same(task: Task, one: Program, other: Program, place: int) -> bool:
+def _are_same(task: Task, one: Program, other: Program, place: int, steps: int) -> bool:
     kernels = one.kernels[place], other.kernels[place]
     for first, second in zip(*(kernel.grid for kernel in kernels), strict=True):
         if first != second and (_is_open(first) or _is_open(second)):
@@ -84,7 +84,7 @@ def _are_same(task: Task, one: Program, other: Program, place: int) -> bool:
             continue
         is_comparable = first.buffers == second.buffers
         return is_comparable and is_same(
-            read(first.listing), read(second.listing), first.dispatch, second.dispatch
+            read(first.listing), read(second.listing), first.dispatch, second.dispatch, steps
         )
     return False
 

@@ -26,8 +26,8 @@ from kernelwright.evaluator.attacks.mutate.symbolic.threadgroup import (
 )
 from kernelwright.evaluator.attacks.mutate.symbolic.wait import UndecidedError
 
-_MOST_STEPS = 500_000
-"""Some six seconds."""
+STEPS = 500_000
+"""How many instructions a proof may run unless told: some six seconds."""
 _MOST_DECISIONS = 6
 _MOST_FURTHER = 1 << 20
 """Threadgroups behind a grid's end."""
@@ -58,7 +58,13 @@ class Dispatch:
     """Where sizes are symbolic, the grid is the largest one: all smaller ones are meant."""
 
 
-def is_same(one: Function, other: Function, dispatch: Dispatch, other_dispatch: Dispatch) -> bool:
+def is_same(
+    one: Function,
+    other: Function,
+    dispatch: Dispatch,
+    other_dispatch: Dispatch,
+    steps: int = STEPS,
+) -> bool:
     """Say whether two kernels are proven to leave the same values in the same places.
 
     Each thread is run; numbers of the launch are known, data is not. False proves nothing.
@@ -68,9 +74,10 @@ def is_same(one: Function, other: Function, dispatch: Dispatch, other_dispatch: 
         other: What is compared with it.
         dispatch: The launch of the first.
         other_dispatch: That of the second, which may have other threadgroups or further ones.
+        steps: How many instructions each run of threads may take.
     """
     try:
-        return _Proof(one, other, dispatch).of(other_dispatch)
+        return _Proof(one, other, dispatch, steps).of(other_dispatch)
     except UnprovenError:
         return False
     finally:
@@ -82,6 +89,7 @@ class _Proof:
     one: Function
     other: Function
     dispatch: Dispatch
+    steps: int
 
     def of(self, other: Dispatch) -> bool:
         """Say whether it holds where the second kernel's launch is another.
@@ -143,7 +151,7 @@ class _Proof:
     def _adds_nothing(self, first: Group, behind: Group) -> bool:
         """Say whether what a threadgroup behind the grid leaves is part of what one of it does."""
         runs = [(self.one, first), (self.other, behind)]
-        right, further = (run(f, group, {}, _MOST_STEPS).outputs for f, group in runs)
+        right, further = (run(f, group, {}, self.steps).outputs for f, group in runs)
         return further.items() <= right.items()
 
     def _of_ranges(self, ranges: tuple[Range, ...]) -> bool:
@@ -190,7 +198,7 @@ class _Proof:
     def _agree(self, group: Group, decisions: Mapping[Term, bool]) -> bool:
         """Say whether both leave the same, whatever conditions that threads wait behind give."""
         try:
-            runs = [run(f, group, decisions, _MOST_STEPS) for f in (self.one, self.other)]
+            runs = [run(f, group, decisions, self.steps) for f in (self.one, self.other)]
         except UndecidedError as e:
             if len(decisions) == _MOST_DECISIONS:
                 raise
