@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.evaluator.speed.box_union import box_size, union_size
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named, relation
 from kernelwright.ir.ops.axes import reduced_axes
 from kernelwright.ir.ops.box import Box, reshaped_box
 
@@ -98,7 +98,7 @@ def _boxes_read(graph: Graph, node: Node, number: int, box: Box) -> Iterator[tup
             yield operand, tuple(range(n) if a in axes else box[a] for a, n in enumerate(shape))
         elif op.box_shown is not None:
             yield operand, op.box_shown(call, number, box)
-        elif op.name == "broadcast":
+        elif op.relation is relation.spread:
             own = box[len(box) - len(shape) :]
             pairs = zip(own, shape, strict=True)
             yield operand, tuple(range(1) if n == 1 else places for places, n in pairs)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, Kind, Op, op_named
+from kernelwright.ir.ops import Call, Kind, Op, op_named, relation
 from kernelwright.ir.ops.axes import reduced_axes
 from kernelwright.ir.ops.elementwise import TRANSCENDENTAL_FLOPS
 from kernelwright.ir.passes.duplicate import merge_common_subexpressions
@@ -58,14 +58,14 @@ def _varied_axes(
         return axes - frozenset(reduced_axes(Call.of(graph, node)))
     if axes == _long_axes(read) and math.prod(made) <= math.prod(read):
         return _long_axes(made)
-    if op.name == "broadcast":
+    if op.relation is relation.spread:
         return frozenset(axis + len(made) - len(read) for axis in axes)
     kept = [axis for axis, length in enumerate(made) if length > 1]
     long = sorted(_long_axes(read))
     if op.kind is Kind.VIEW and [made[a] for a in kept] == [read[a] for a in long]:
         # A transposition of axes as long as each other may exchange them: both count or none.
         lengths = [read[axis] for axis in long]
-        is_plain = op.name == "reshape" or len(set(lengths)) == len(lengths)
+        is_plain = op.relation is relation.reshaped or len(set(lengths)) == len(lengths)
         return frozenset(k for k, a in zip(kept, long, strict=True) if a in axes and is_plain)
     return frozenset()
 
