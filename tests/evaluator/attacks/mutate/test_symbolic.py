@@ -122,6 +122,29 @@ def test_another_launch_is_the_same_where_simdgroups_do_the_same(
     assert leave_the_same(base.task, base.program, mutant) is is_same
 
 
+def _elements() -> BaseProgram:
+    source = next(s for s in sources("small") if (s.name, s.dtype) == ("silu", Dtype.FLOAT32))
+    return next(iter(programs_of(source, np.random.default_rng(1), 64)))
+
+
+@pytest.mark.parametrize(
+    ("place", "is_same"),
+    [
+        ("thread_position_in_grid.x", True),
+        ("(threadgroup_position_in_grid.x * 256 + thread_position_in_threadgroup.x)", False),
+        ("(thread_position_in_grid.x + 32 - thread_index_in_simdgroup)", False),
+    ],
+)
+def test_threads_that_know_their_place_in_the_grid_alone_are_divided_at_will(
+    place: str, is_same: bool
+) -> None:
+    base = _elements()
+    program = _edited(base.program, "thread_position_in_grid.x", place)
+    kernel = program.kernels[0].model_copy(update={"threadgroup": (24, 3, 1)})
+    mutant = program.model_copy(update={"kernels": (kernel,)})
+    assert leave_the_same(base.task, program, mutant) is is_same
+
+
 @pytest.mark.parametrize(
     ("stored", "is_same"),
     [
@@ -131,8 +154,7 @@ def test_another_launch_is_the_same_where_simdgroups_do_the_same(
     ],
 )
 def test_further_threads_leave_the_same_or_nothing(stored: str, is_same: bool) -> None:
-    source = next(s for s in sources("small") if (s.name, s.dtype) == ("silu", Dtype.FLOAT32))
-    base = next(iter(programs_of(source, np.random.default_rng(1), 64)))
+    base = _elements()
     program = _edited(base.program, "out[index] =", stored)
     kernel = program.kernels[0]
     longer = kernel.model_copy(update={"grid": (kernel.grid[0], 3, 1)})
@@ -188,6 +210,9 @@ def test_integers_are_sums_where_no_bit_is_lost() -> None:
     row = scaled(x, 96, 32)
     assert integer("lshr", scaled(x, 8, 32), 3, 32) is x
     assert integer("and", added(row, 5, 32), 31, 32) == 5
+    assert integer("and", added(row, 1 << 32, 64), (1 << 32) - 1, 64) is row
+    assert integer("and", added(x, scaled(row, 128, 32), 32), 127, 32) is x
+    assert integer("and", added(x, 5 * 128 - 3, 32), 127, 32) is not added(x, -3, 32)
     assert integer("udiv", added(row, 95, 32), 96, 32) is x
     assert integer("urem", added(row, 95, 32), 96, 32) == 95
     assert converted("zext", row, 32, 64) is row

@@ -136,8 +136,12 @@ class _Proof:
         return _is_any(partial(self._adds_nothing, *pair) for pair in groups)
 
     def _of_any_division(self, other: Dispatch) -> bool:
-        """Say whether it does not matter how rows of whole simdgroups are divided."""
-        x, *rest = self.dispatch.grid
+        """Say whether it does not matter how the grid is divided: by whole simdgroups at least."""
+        grid = self.dispatch.grid
+        if not self._waits():
+            i, j, k = (_below("row", axis, size) for axis, size in enumerate(grid))
+            return self._agree(Group((0, 0, 0), [(i, j, k)], grid, grid, grid, is_apart=True), {})
+        x, *rest = grid
         widths = (x, self.dispatch.threadgroup[0], other.threadgroup[0])
         is_open = self.dispatch.is_open[0]
         if is_open or any(width % SIMDGROUP for width in widths) or self._waits(*_MEMORY):
@@ -145,7 +149,6 @@ class _Proof:
         j, k = (_below("row", axis, size) for axis, size in enumerate(rest))
         start = scaled(_below("simdgroup", 0, x // SIMDGROUP), SIMDGROUP, 32)
         threads = [(added(start, lane, 32), j, k) for lane in range(SIMDGROUP)]
-        grid = self.dispatch.grid
         return self._agree(Group((0, 0, 0), threads, grid, grid, grid, is_apart=True), {})
 
     def _adds_nothing(self, first: Group, behind: Group) -> bool:

@@ -131,6 +131,15 @@ def _remainder(value: Value, modulus: int) -> int | None:
     return None if any(factor % modulus for _, factor in factors) else constant % modulus
 
 
+def _modulo(value: Value, width: int) -> Value | None:
+    """Return the lower bits of a value where, without what does not reach them, it is they."""
+    left = total(*parts(value), width)
+    if _ends(left)[0] < 0:
+        left = added(left, 1 << width, _WIDE)
+    low, high = _ends(left)
+    return left if low >= 0 and high >> width == 0 else None
+
+
 def _quotient(value: Value, divisor: int, width: int) -> Value | None:
     """Return an unsigned quotient, rounded down, where it is a sum too."""
     constant, factors = parts(value)
@@ -151,8 +160,8 @@ def _signed(value: int, width: int) -> int:
 def _conjunction(a: Value, mask: int, width: int) -> Value | None:
     if (low := _remainder(a, 1 << mask.bit_length())) is not None:
         return low & mask
-    if mask & (mask + 1) == 0 and isinstance(a, Term) and a.low >= 0 and a.high <= mask:
-        return a
+    if mask & (mask + 1) == 0 and (least := _modulo(a, mask.bit_length())) is not None:
+        return least
     low_bits = (mask & -mask) - 1
     is_below = isinstance(a, Term) and a.low >= 0 and a.high < 1 << mask.bit_length()
     is_upper = mask + low_bits + 1 == 1 << mask.bit_length()
