@@ -73,6 +73,7 @@ def test_lists_fit_and_keep_their_ids(
     print_champions(console, champions_by_gain(store), store.label)
     print_history(console, store.history())
     text = _text(console, width)
+    assert "costs fitted on an H200 and carried over to other chips" in " ".join(text.split())
     for champion in store.best():
         assert champion.candidate_id[:8] in text
     assert "2.00" in text

@@ -7,6 +7,7 @@ from kernelwright.lazy_import import offer_lazily
 if TYPE_CHECKING:
     from kernelwright.metal.perf.prediction import Bound, Prediction, predict
     from kernelwright.metal.perf.profile import (
+        CAVEAT,
         PROFILES,
         ChipProfile,
         CoreRates,
@@ -19,6 +20,7 @@ else:
 
 
 __all__ = [
+    "CAVEAT",
     "PROFILES",
     "Bound",
     "ChipProfile",

@@ -306,6 +306,10 @@ PROFILES: dict[str, ChipProfile] = {profile.name: profile for profile in _PROFIL
 """Every known chip by name. M4 and M5 have no Ultra."""
 
 
+CAVEAT = f"costs fitted on an {FITTED_ON.upper()} and carried over to other chips"
+"""What belongs beside predicted times of chips that are not told apart."""
+
+
 def caveat_of(chips: Iterable[str]) -> str:
     """Say of predictions for chips that their costs were fitted elsewhere; empty if on each.
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from kernelwright.campaign.report.champion_list import RankedChampion
 from kernelwright.campaign.report.wording import in_local_time, in_seconds
+from kernelwright.metal.perf import CAVEAT
 from kernelwright.plural import counted
 from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.fitted_table import Column, FittedTable
@@ -110,6 +111,8 @@ def print_history(
         for entry in entries
     ]
     console.print(FittedTable(columns, rows, key=1))
+    if any(entry.rank and entry.rank.kind == "predicted" for entry in entries):
+        notes = [f"~ is predicted from counted work, not timed; {CAVEAT}", *notes]
     for note in notes:
         console.print(Text(note, style="quiet"))
 
