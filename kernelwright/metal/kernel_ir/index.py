@@ -401,7 +401,7 @@ def _remainder(of: Index, by: int) -> Index:
 
 
 def _recombined(terms: dict[Atom, int], offset: int) -> Index:
-    """Drop zero terms and turn `n * (a / n) + a % n` back into `a`."""
+    """Drop zero terms, and join `a % n` with `n * (a / n)`, or with `n * (a / n % m)`."""
     live = {a: c for a, c in terms.items() if c}
     for atom, coefficient in live.items():
         if not isinstance(atom, Remainder):
@@ -410,6 +410,11 @@ def _recombined(terms: dict[Atom, int], offset: int) -> Index:
             if live.get(whole) == coefficient * atom.by:
                 rest = {a: c for a, c in live.items() if a not in (atom, whole)}
                 return Index(_ordered(rest), offset) + atom.of * coefficient
+        for upper in (a for a in live if isinstance(a, Remainder)):
+            if live[upper] == coefficient * atom.by and upper.of == atom.of // atom.by:
+                rest = {a: c for a, c in live.items() if a not in (atom, upper)}
+                whole = atom.of % (atom.by * upper.by)
+                return Index(_ordered(rest), offset) + whole * coefficient
     return Index(_ordered(live), offset)
 
 

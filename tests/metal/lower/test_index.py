@@ -54,6 +54,20 @@ def test_rows_and_columns_separate_without_division() -> None:
     assert unflatten(offset, (6, 8)) == (Index.of(ROW), Index.of(COLUMN))
 
 
+@pytest.mark.parametrize("shape", shapes_of(48))
+def test_what_leading_axes_repeat_keeps_its_elements(shape: tuple[int, ...]) -> None:
+    rows = Index.of(Axis("tile", 8)) * 6 + Index.of(ROW)
+    offset = flatten(unflatten(rows, shape)[1:], shape[1:])
+    places = [{"tile": tile, "row": row} for tile, row in itertools.product(range(8), range(6))]
+    expected = [(p["tile"] * 6 + p["row"]) % (shape[1] * shape[2]) for p in places]
+    assert [value(offset, p) for p in places] == expected
+
+
+def test_what_leading_axes_repeat_is_one_remainder() -> None:
+    rows = Index.of(Axis("tile", 49)) * 64 + Index.of(Axis("row", 64))
+    assert flatten(unflatten(rows, (16, 4, 49))[1:], (4, 49)) == rows % 196
+
+
 def test_a_named_factor_is_written_by_name() -> None:
     offset = flatten((Index.of(ROW), Index.of(COLUMN)), (6, 8))
     assert offset.render(Names({8: "columns"})) == "row * columns + column"

@@ -54,6 +54,7 @@ _CASES: list[tuple[Callable[..., object], tuple[tuple[int, ...], ...], Tiled]] =
     (_softmax, ((30, 7),), Tiled(1, 5)),
     (_windows, ((8, 3, 7, 7), (3, 7, 7)), Tiled(1, 14)),
     (_windows, ((8, 3, 7, 7), (3, 7, 7)), Tiled(2, 12)),
+    (_windows, ((8, 3, 7, 8), (3, 7, 8)), Tiled(2, 8)),
     (_along_the_middle, ((24, 17, 8),), Tiled(1, 32)),
     (_along_the_middle, ((24, 17, 8),), Tiled(2, 16)),
     (_normal, ((40, 33),), Tiled(2, 8)),
@@ -111,6 +112,13 @@ def test_rows_of_odd_length_are_tried_in_tiles_first() -> None:
 def test_a_table_of_all_windows_has_a_tile_too() -> None:
     graph = _graph(_windows, ((4096, 4, 49, 49), (4, 49, 49)), mx.float16)
     assert "bias_tile" in lower(graph, Tiled(2, 98)).kernels[0].source
+
+
+def test_a_table_that_threadgroups_enter_anywhere_has_a_tile_too() -> None:
+    graph = _graph(_windows, ((4096, 4, 49, 49), (4, 49, 49)), mx.float16)
+    source = lower(graph, Tiled(2, 64)).kernels[0].source
+    assert "% 9604" in source
+    assert "/ columns" not in source
 
 
 def test_rows_that_fill_simdgroups_are_tried_first() -> None:

@@ -9,7 +9,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.kernel_ir.expression import Load, OrderStat, ReduceExpr, Store, walk
-from kernelwright.metal.kernel_ir.index import Axis, Index
+from kernelwright.metal.kernel_ir.index import Axis, Index, Remainder
 from kernelwright.metal.lower.emit.accumulator import joins_in_part
 from kernelwright.metal.lower.emit.neighbour import PACKED
 from kernelwright.metal.lower.emit.writer import Writer
@@ -40,13 +40,18 @@ class Tile:
     rows: Index
     """Where a row begins in it."""
     elements: int
+    begin: Index
+    """Where a row begins in the array."""
+    period: int = 0
+    """Elements of an array that all rows of the kernel walk through again and again; else 0."""
 
     @property
     def word(self) -> int:
         """Elements of the vectors that make the tile, 1 where none do."""
         if self.stored not in PACKED:
             return 1
-        return next((word for word in _WORDS if self.elements % word == 0), 1)
+        whole = math.gcd(self.elements, self.period)
+        return next((word for word in _WORDS if whole % word == 0), 1)
 
     @property
     def kind(self) -> str:
@@ -59,6 +64,11 @@ class Tile:
     def nbytes(self) -> int:
         """Bytes of threadgroup memory."""
         return self.elements * self.stored.itemsize
+
+    def place(self, base: str) -> str:
+        """Return where the i-th word of the tile stands in the array."""
+        text = f"{base} + i" if self.word == 1 else f"{base} + i * {self.word}"
+        return f"({text}) % {self.period}" if self.period else text
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,8 @@ def _tile(array: str, offset: Index, stored: Dtype, schedule: Tiled) -> Tile | N
     column = next((a for a in offset.axes if a.name == REDUCED_AXIS), None)
     if column is None or offset.places or not offset.coefficient(column):
         return None
+    if (period := _period(offset, column, schedule)) is not None:
+        return Tile(array, stored, *period)
     row = Axis("row", schedule.rows)
     base = offset.without((column, row))
     inside = offset.minus(base)
@@ -139,7 +151,26 @@ def _tile(array: str, offset: Index, stored: Dtype, schedule: Tiled) -> Tile | N
     # Every row and column has a place of its own, so that the bounds are met by all between.
     if inside.bounds != (0, elements - 1):
         return None
-    return Tile(array, stored, base, inside.without((column,)), elements)
+    rows = inside.without((column,))
+    return Tile(array, stored, base, rows, elements, base + rows)
+
+
+def _period(
+    offset: Index, column: Axis, schedule: Tiled
+) -> tuple[Index, Index, int, Index, int] | None:
+    """Return how a tile lies in an array of some rows that all rows of the kernel repeat."""
+    begin = offset.without((column,))
+    match begin.terms:
+        case ((Remainder(of=place, by=rows), step),) if step == column.extent:
+            tile = next((a for a in place.axes if a.name == "tile"), None)
+        case _:
+            return None
+    row = Index.of(Axis("row", schedule.rows))
+    is_plain = tile is not None and place == Index.of(tile) * schedule.rows + row
+    if not is_plain or offset.coefficient(column) != 1 or begin.offset:
+        return None
+    elements = schedule.rows * column.extent
+    return Index.of(tile) * elements, row * column.extent, elements, begin, rows * column.extent
 
 
 def _shared(read: Sequence[Tile], written: Sequence[Tile]) -> dict[str, str]:
@@ -147,8 +178,8 @@ def _shared(read: Sequence[Tile], written: Sequence[Tile]) -> dict[str, str]:
     shared: dict[str, str] = {}
     for output in written:
         for tile in read:
-            is_same = (tile.base, tile.rows, tile.stored) == (
-                output.base,
+            is_same = (tile.begin, tile.rows, tile.stored) == (
+                output.begin,
                 output.rows,
                 output.stored,
             )
@@ -222,9 +253,9 @@ def _place(writer: Writer, tiles: Tiles, schedule: Tiled) -> dict[str, str]:
     threads = schedule.lanes * schedule.rows
     for tile in tiles.read:
         base, name = writer.index(tile.base), names[tile.array]
-        text = f"{tile.array}[{base} + i]"
+        text = f"{tile.array}[{tile.place(base)}]"
         if tile.word > 1:
-            place = f"{tile.array} + ({base} + i * {tile.word})"
+            place = f"{tile.array} + ({tile.place(base)})"
             text = f"{tile.kind}(load_run<packed_{tile.kind}>({place}))"
         with writer.block(_each(tile.elements // tile.word, threads)):
             writer.line(f"{name}[i] = {text};")
@@ -236,15 +267,15 @@ def _place(writer: Writer, tiles: Tiles, schedule: Tiled) -> dict[str, str]:
             first = f"(threadgroup {MSL_TYPE[tile.stored]}*){first}"
         begin = writer.index(tile.rows)
         writer.line(f"auto {row} = {first}" + (f" + {begin};" if tile.rows.terms else ";"))
-        writer.pointers[tile.array, tile.base + tile.rows] = row
+        writer.pointers[tile.array, tile.begin] = row
     return names
 
 
 def _write_back(tile: Tile, names: dict[str, str], schedule: Tiled) -> list[str]:
     base, name = tile.base.render(), names[tile.array]
-    written = f"{tile.array}[{base} + i] = {name}[i];"
+    written = f"{tile.array}[{tile.place(base)}] = {name}[i];"
     if tile.word > 1:
-        address = f"(device packed_{tile.kind}*)({tile.array} + ({base} + i * {tile.word}))"
+        address = f"(device packed_{tile.kind}*)({tile.array} + ({tile.place(base)}))"
         written = f"*{address} = packed_{tile.kind}({name}[i]);"
     head = _each(tile.elements // tile.word, schedule.lanes * schedule.rows)
     return [f"{head} {{", f"  {written}", "}"]
