@@ -413,8 +413,8 @@ def _recombined(terms: dict[Atom, int], offset: int) -> Index:
         for upper in (a for a in live if isinstance(a, Remainder)):
             if live[upper] == coefficient * atom.by and upper.of == atom.of // atom.by:
                 rest = {a: c for a, c in live.items() if a not in (atom, upper)}
-                whole = atom.of % (atom.by * upper.by)
-                return Index(_ordered(rest), offset) + whole * coefficient
+                joined = atom.of % (atom.by * upper.by)
+                return Index(_ordered(rest), offset) + joined * coefficient
     return Index(_ordered(live), offset)
 
 

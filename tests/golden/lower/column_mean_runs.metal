@@ -23,7 +23,7 @@ for (uint column = strip; column < columns; column += 2) {
 }
 threadgroup float partial_total[2][128];
 for (uint k = 0; k < 4; ++k) {
-  partial_total[strip][lane * 4 + k] = total[k];
+  partial_total[strip][k * 32 + lane] = total[k];
 }
 // Every strip's partial results are written before any is read.
 threadgroup_barrier(metal::mem_flags::mem_threadgroup);
@@ -31,7 +31,7 @@ if (strip == 0) {
   packed_half4 out_run;
   for (uint k = 0; k < 4; ++k) {
     for (uint other = 1; other < 2; ++other) {
-      total[k] += partial_total[other][lane * 4 + k];
+      total[k] += partial_total[other][k * 32 + lane];
     }
     out_run[k] = half(total[k] / columns);
   }

@@ -14,6 +14,8 @@ from kernelwright.metal.schedule import Columnwise
 from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _LANES = 32
+_PLACE = f"k * {_LANES} + lane"
+"""Of a thread's k-th result in a strip: neighbouring lanes meet different banks."""
 _JOINED = frozenset({Reducer.SUM, Reducer.PRODUCT, Reducer.MAXIMUM, Reducer.MINIMUM})
 
 
@@ -57,7 +59,7 @@ def write_column_runs(writer: Writer, stores: Sequence[Store], schedule: Columnw
         runs = span_.bind(inner, values, stores)
         for reduced, partial in partials.items():
             with inner.block(f"for (uint other = 1; other < {strips}; ++other)"):
-                value = f"{partial}[other][lane * {vector} + k]"
+                value = f"{partial}[other][{_PLACE}]"
                 inner.line(step(reduced, f"{names[reduced]}[k]", value))
         inner.prepare(values)
         for store in stores:
@@ -112,5 +114,5 @@ def _leave(writer: Writer, reduced: ReduceExpr, name: str, schedule: Columnwise)
     shape = f"[{schedule.strips}][{_LANES * vector}]"
     writer.line(f"threadgroup {MSL_TYPE[reduced.dtype]} {partial}{shape};")
     with writer.block(f"for (uint k = 0; k < {vector}; ++k)"):
-        writer.line(f"{partial}[strip][lane * {vector} + k] = {name}[k];")
+        writer.line(f"{partial}[strip][{_PLACE}] = {name}[k];")
     return partial
