@@ -55,6 +55,15 @@ def _mixed(x: mx.array, mix: mx.array) -> mx.array:
     return (x[:, None] * mix[None, :, :, None]).sum(axis=2)
 
 
+def _turned_pairs(x: mx.array) -> mx.array:
+    even, odd = x[..., ::2], x[..., 1::2]
+    return mx.stack([even * 0.8 - odd * 0.6, even * 0.6 + odd * 0.8], axis=-1).reshape(x.shape)
+
+
+def _three_channels(x: mx.array) -> mx.array:
+    return mx.stack([x * 0.3, mx.abs(x), x + 1], axis=-1)
+
+
 _CASES: list[tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = [
     (_gray, ((2, 5, 23, 3),)),
     (_gray, ((2, 5, 17, 3),)),
@@ -68,6 +77,9 @@ _CASES: list[tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = [
     (_partial_rope, ((3, 5, 40),)),
     (_joined_then_scaled, ((3, 4, 32),)),
     (_mixed, ((6, 4, 48), (4, 4))),
+    (_turned_pairs, ((3, 5, 32),)),
+    (_turned_pairs, ((3, 26),)),
+    (_three_channels, ((3, 40),)),
 ]
 _DTYPES = [mx.float32, mx.float16, mx.bfloat16]
 
@@ -124,6 +136,22 @@ def test_pixels_are_read_in_one_access() -> None:
     source = _only_kernel(_gray, (2, 64, 65, 3), 4).source
     assert source.count("load_run<packed_many<half, 15>>") == 0
     assert source.count("load_run<packed_many<half, 12>>") == 2
+
+
+@pytest.mark.parametrize(("function", "width"), [(_turned_pairs, 16), (_three_channels, 24)])
+def test_what_alternates_is_written_in_one_access(
+    function: Callable[..., object], width: int
+) -> None:
+    source = _only_kernel(function, (64, 512), 8).source
+    assert f"*(device packed_many<half, {width}>*)(out " in source
+    assert "out[" not in source
+
+
+def test_what_leaves_gaps_is_written_one_by_one() -> None:
+    def edges(x: mx.array) -> mx.array:
+        return mx.stack([x, x * 2, x * 3, x * 4, x * 5], axis=-1)
+
+    assert "out[" in _only_kernel(edges, (64, 512), 8).source
 
 
 def test_a_stencil_reads_its_row_once_around_an_aligned_run() -> None:

@@ -1,6 +1,6 @@
 """Runs: neighbouring elements that a lane reads or writes in one access."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.graph.dtype import Dtype
@@ -59,6 +59,7 @@ class Span:
             if isinstance(choice, Switch) and self._is_framed(writer, choice):
                 runs.append(self._framed(writer, choice))
         written = [s for s in stores if s.stored in PACKED]
+        runs += [self._write_together(writer, group) for group in self._interleaved(written)]
         return runs + [
             self._store(writer, s) for s in written if s.offset.coefficient(self.axis) == 1
         ]
@@ -204,10 +205,35 @@ class Span:
 
     def _store(self, writer: Writer, store: Store) -> Run:
         name = writer.fresh(f"{store.array}_run")
-        address = writer.address(store.array, self._first(store.offset))
         writer.runs[store.array, store.offset] = f"{name}[{self.counter}]"
-        kind = self._kind(store.stored)
-        space = "threadgroup" if store.array in writer.shared else "device"
+        return self._written(writer, store, self._kind(store.stored), name)
+
+    def _interleaved(self, stores: Sequence[Store]) -> Iterator[tuple[Store, ...]]:
+        """Yield stores that together fill all that lies between the steps of each, as pairs do."""
+        alike: dict[tuple[object, ...], dict[int, Store]] = {}
+        for store in stores:
+            step = store.offset.coefficient(self.axis)
+            if step is not None and 1 < step <= _WIDEST_STEP:
+                key = (store.array, store.offset.terms, step)
+                alike.setdefault(key, {})[store.offset.offset] = store
+        for (_, _, step), at in alike.items():
+            group = tuple(store for _, store in sorted(at.items()))
+            if len(group) == step == max(at) - min(at) + 1:
+                yield group
+
+    def _write_together(self, writer: Writer, group: Sequence[Store]) -> Run:
+        """Write the elements of several stores, which alternate, in one access."""
+        first, step = group[0], len(group)
+        kind = f"packed_many<{MSL_TYPE[first.stored]}, {step * self.width}>"
+        name = writer.fresh(f"{first.array}_run")
+        for place, store in enumerate(group):
+            element = f"{self.counter} * {step}" + (f" + {place}" if place else "")
+            writer.runs[store.array, store.offset] = f"{name}[{element}]"
+        return self._written(writer, first, kind, name)
+
+    def _written(self, writer: Writer, first: Store, kind: str, name: str) -> Run:
+        address = writer.address(first.array, self._first(first.offset))
+        space = "threadgroup" if first.array in writer.shared else "device"
         return Run(name, f"{kind} {name};", f"*({space} {kind}*)({address}) = {name};")
 
     def _kind(self, dtype: Dtype) -> str:
