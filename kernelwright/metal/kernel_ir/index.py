@@ -410,12 +410,22 @@ def _recombined(terms: dict[Atom, int], offset: int) -> Index:
             if live.get(whole) == coefficient * atom.by:
                 rest = {a: c for a, c in live.items() if a not in (atom, whole)}
                 return Index(_ordered(rest), offset) + atom.of * coefficient
-        for upper in (a for a in live if isinstance(a, Remainder)):
-            if live[upper] == coefficient * atom.by and upper.of == atom.of // atom.by:
+        for upper in live:
+            joined = _joined(upper, atom) if live[upper] == coefficient * atom.by else None
+            if joined is not None:
                 rest = {a: c for a, c in live.items() if a not in (atom, upper)}
-                joined = atom.of % (atom.by * upper.by)
                 return Index(_ordered(rest), offset) + joined * coefficient
     return Index(_ordered(live), offset)
+
+
+def _joined(upper: Atom, low: Remainder) -> Index | None:
+    """Return `upper * low.by + low` where that is what a larger remainder leaves."""
+    if isinstance(upper, Remainder) and upper.of == low.of // low.by:
+        return low.of % (low.by * upper.by)
+    match upper:
+        case Quotient(of=Index(terms=((Remainder(of=whole, by=by), 1),), offset=0), by=step):
+            return whole % by if whole == low.of and step == low.by and by % step == 0 else None
+    return None
 
 
 def _wholes(atom: Remainder) -> Iterable[Atom]:

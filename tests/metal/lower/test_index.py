@@ -75,3 +75,8 @@ def test_a_named_factor_is_written_by_name() -> None:
 
 def test_a_reversed_axis_subtracts() -> None:
     assert (Index.of(7) + Index.of(COLUMN) * -1).render() == "7 - column"
+
+
+def test_a_remainder_is_joined_from_its_own_parts() -> None:
+    whole = Index.of(Axis("row", 1000)) % 192
+    assert whole // 8 * 8 + whole % 8 == whole

@@ -165,9 +165,10 @@ def _period(
             tile = next((a for a in place.axes if a.name == "tile"), None)
         case _:
             return None
+    if tile is None or offset.coefficient(column) != 1 or begin.offset:
+        return None
     row = Index.of(Axis("row", schedule.rows))
-    is_plain = tile is not None and place == Index.of(tile) * schedule.rows + row
-    if not is_plain or offset.coefficient(column) != 1 or begin.offset:
+    if place != Index.of(tile) * schedule.rows + row:
         return None
     elements = schedule.rows * column.extent
     return Index.of(tile) * elements, row * column.extent, elements, begin, rows * column.extent
