@@ -210,15 +210,15 @@ class Span:
 
     def _interleaved(self, stores: Sequence[Store]) -> Iterator[tuple[Store, ...]]:
         """Yield stores that together fill all that lies between the steps of each, as pairs do."""
-        alike: dict[tuple[object, ...], dict[int, Store]] = {}
+        alike: dict[tuple[str, object, int], dict[int, Store]] = {}
         for store in stores:
             step = store.offset.coefficient(self.axis)
             if step is not None and 1 < step <= _WIDEST_STEP:
                 key = (store.array, store.offset.terms, step)
                 alike.setdefault(key, {})[store.offset.offset] = store
-        for (_, _, step), at in alike.items():
+        for (_, _, count), at in alike.items():
             group = tuple(store for _, store in sorted(at.items()))
-            if len(group) == step == max(at) - min(at) + 1:
+            if len(group) == count == max(at) - min(at) + 1:
                 yield group
 
     def _write_together(self, writer: Writer, group: Sequence[Store]) -> Run:
