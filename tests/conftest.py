@@ -25,12 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--slow"):
         return
-    skip = pytest.mark.skip(reason="takes minutes; run with --slow")
-    for item in items:
-        if item.get_closest_marker("slow"):
-            item.add_marker(skip)
-    for item in _left_out(items):
-        item.add_marker(pytest.mark.skip(reason="one case of many; run with --slow"))
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    left_out = {id(item) for item in (*slow, *_left_out(items))}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
+    items[:] = [item for item in items if id(item) not in left_out]
 
 
 def _left_out(items: Sequence[pytest.Item]) -> list[pytest.Item]:

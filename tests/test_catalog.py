@@ -19,6 +19,7 @@ ADDITIVE = 1e-5
 
 
 @pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.sampled(9)
 def test_a_task_replays_to_its_functions_own_result(group: str) -> None:
     for entry in GROUPS[group]:
         arrays = [_array(t, place) for place, t in enumerate(entry.types(Dtype.FLOAT32))]

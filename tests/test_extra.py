@@ -90,6 +90,7 @@ def _without(packages: str, code: str, folder: Path) -> subprocess.CompletedProc
         ("fastapi,uvicorn", "serve", "serve"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_a_command_names_the_extra_that_it_needs(
     tmp_path: Path, packages: str, command: str, extra: str
 ) -> None:
@@ -156,6 +157,7 @@ def _lacking(module: str, line: str, folder: Path) -> subprocess.CompletedProces
         ("mlx", "plan catalog:softmax"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_a_package_of_every_installation_that_is_missing_is_one_sentence(
     tmp_path: Path, module: str, line: str
 ) -> None:

@@ -66,6 +66,7 @@ def test_extents_of_inputs_are_sums_and_products_of_dimensions(case: Growing) ->
 
 
 @pytest.mark.parametrize("case", GROWING.values(), ids=GROWING)
+@pytest.mark.sampled(3)
 def test_it_is_judged_at_hidden_sizes_whose_parts_vary_alone(
     case: Growing, evaluator: Evaluator
 ) -> None:
@@ -145,6 +146,7 @@ def launches(
         ("joined norm", ((6, 5), (6, 7), (13,))),
     ],
 )
+@pytest.mark.sampled(1)
 def test_a_search_ends_in_a_module_that_serves_other_sizes(
     name: str, wrong: Shapes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

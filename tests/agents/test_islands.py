@@ -25,6 +25,7 @@ WAYS = (
 
 
 @pytest.mark.parametrize("goes_on", [True, False], ids=["one conversation", "several"])
+@pytest.mark.sampled(1)
 def test_other_islands_are_shown_and_combined(
     store: KernelStore, judge: Shared, monkeypatch: pytest.MonkeyPatch, *, goes_on: bool
 ) -> None:

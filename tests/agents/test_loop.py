@@ -157,6 +157,7 @@ SPEECHLESS: dict[str, tuple[Response, str]] = {
 
 
 @pytest.mark.parametrize("how", SPEECHLESS)
+@pytest.mark.sampled(4)
 def test_a_model_that_brings_nothing_is_spoken_of_once_and_the_search_goes_on(
     store: KernelStore, judge: Shared, provider: str, how: str
 ) -> None:

@@ -20,6 +20,7 @@ KINDS = ("model_busy", "model_reset", "reply_lost", "network_down", "model_overl
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled(5)
 def test_a_fault_at_any_turn_of_a_conversation_loses_nothing(
     store: KernelStore, judge: Shared, provider: str, kind: str
 ) -> None:

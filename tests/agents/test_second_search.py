@@ -19,6 +19,7 @@ def _leave_room_above_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("candidates", [1, 4])
+@pytest.mark.sampled(2)
 def test_a_model_is_shown_the_stores_champion_of_the_task_itself(
     store: KernelStore, judge: Shared, provider: str, candidates: int
 ) -> None:

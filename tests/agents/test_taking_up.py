@@ -47,6 +47,7 @@ class Dying:
 
 
 @pytest.mark.parametrize("moment", ["planner", "coder", "verdict"])
+@pytest.mark.sampled(3)
 def test_an_interrupted_search_goes_on_without_paying_twice(
     store: KernelStore, judge: Shared, provider: str, moment: str
 ) -> None:

@@ -13,6 +13,7 @@ from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
 
+_SLOW = pytest.mark.slow
 SECRETS = ("first", "second")
 
 
@@ -50,11 +51,11 @@ def keeping(tmp_path: Path) -> Iterator[Evaluator]:
 @pytest.mark.parametrize(
     ("task", "program"),
     [
-        pytest.param(task_of("softmax"), bases()["softmax"].program, id="honest"),
+        pytest.param(task_of("softmax"), bases()["softmax"].program, id="honest", marks=_SLOW),
         pytest.param(_symbolic().task, _symbolic().program, id="honest at every shape"),
-        pytest.param(*_broken("S2"), id="wrong"),
+        pytest.param(*_broken("S2"), id="wrong", marks=_SLOW),
         pytest.param(*_broken("S17"), id="racing"),
-        pytest.param(*_broken("S22"), id="cheating"),
+        pytest.param(*_broken("S22"), id="cheating", marks=_SLOW),
         pytest.param(*_broken("M10"), id="asking for its build"),
     ],
 )

@@ -248,6 +248,7 @@ def test_mlx_at_its_best_takes_a_kernel_of_its_own_where_that_is_faster() -> Non
 @pytest.mark.parametrize("tokens", [1, 2, 128])
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
 @pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.sampled(6)
 def test_rope_is_one_launch_for_any_count_of_tokens_and_wherever_it_begins(
     tokens: int, dtype: mx.Dtype, traditional: bool
 ) -> None:

@@ -45,6 +45,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 @pytest.mark.parametrize("module", ["kernelwright.errors", "typer", "mlx.core", "sqlalchemy"])
+@pytest.mark.sampled(2)
 def test_ctrl_c_while_the_commands_load_is_one_line(module: str) -> None:
     program = f"""
 import builtins, sys
@@ -319,6 +320,7 @@ _FULL = Path("/dev/full")
 
 @pytest.mark.skipif(not _FULL.exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("line", ["--help", "catalog", "catalog --json", "--version"])
+@pytest.mark.sampled(2)
 def test_a_disk_that_is_full_under_the_output_is_one_sentence(line: str) -> None:
     with _FULL.open("w") as full:
         done = subprocess.run(

@@ -144,6 +144,7 @@ def test_a_norm_of_mlx_is_compared_with_its_own_kernel_everywhere(searched: Sear
 
 
 @pytest.mark.parametrize("chip", ["m1", "m4-max", "m5", "h100", "h200"])
+@pytest.mark.sampled(2)
 def test_a_chip_changes_whose_time_every_page_predicts(searched: Searched, chip: str) -> None:
     store = ("--store", searched.store)
     best = {

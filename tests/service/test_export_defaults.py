@@ -76,6 +76,7 @@ _TITLES = {
 
 
 @pytest.mark.parametrize("name", _TITLES)
+@pytest.mark.sampled(4)
 def test_a_function_is_compared_and_tested_with_its_own_defaults(name: str, tmp_path: Path) -> None:
     file, store = tmp_path / "model.py", str(tmp_path / "kernels.db")
     file.write_text(_MODEL)

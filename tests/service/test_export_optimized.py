@@ -51,6 +51,7 @@ def nested(x):
 
 
 @pytest.mark.parametrize("name", ["gate", "gate.forward", "step", "tuned", "nested"])
+@pytest.mark.sampled(3)
 def test_optimized_code_is_exported_without_kernelwright(name: str, tmp_path: Path) -> None:
     file, store = tmp_path / "model.py", str(tmp_path / "kernels.db")
     file.write_text(_MODEL)

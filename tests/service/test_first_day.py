@@ -252,6 +252,7 @@ def test_a_function_that_ends_python_is_reported_with_its_line(tmp_path: Path) -
 
 @pytest.mark.parametrize("width", ["80", "100", "120"])
 @pytest.mark.parametrize("command", [("catalog",), ("plan", "catalog:softmax")])
+@pytest.mark.sampled(3)
 def test_every_column_is_there_at_every_width(command: tuple[str, ...], width: str) -> None:
     texts = [
         CliRunner().invoke(app, list(command), env={"COLUMNS": columns}).stdout

@@ -65,6 +65,7 @@ def _pages(columns: int, commands: Iterable[str] = ENTRIES) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("columns", [30, 40, 60, 80, 120, 200])
+@pytest.mark.sampled(3)
 def test_every_page_needs_no_extra_and_cuts_nothing(columns: int) -> None:
     pages = _pages(columns)
     assert list(pages) == list(ENTRIES)

@@ -26,6 +26,7 @@ _HUGE = ("9" * 30, "-" + "9" * 30, "1e400", "nan", "inf", "-inf", "9" * 5000)
 
 
 @pytest.mark.parametrize(("name", "option"), _numbers())
+@pytest.mark.sampled(24)
 def test_a_number_that_nothing_takes_is_misuse(name: str, option: str) -> None:
     assert option.startswith("--"), "every number is an option"
     for value in _HUGE:

@@ -13,6 +13,7 @@ def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("program", ["nothing.py", "no_such_module", "json", "importlib.nothing"])
+@pytest.mark.sampled(2)
 def test_a_program_that_is_not_there_is_one_sentence(tmp_path: Path, program: str) -> None:
     done = _run(tmp_path, program)
     assert done.returncode == 1

@@ -66,6 +66,7 @@ def _started(folder: Path, *words: str) -> tuple[str, str, list[str]]:
     ],
     ids=" ".join,
 )
+@pytest.mark.sampled(3)
 def test_asking_imports_neither_arrays_nor_planning_nor_models(
     command: tuple[str, ...], searched: Searched, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_a_reply_that_came_whole_and_was_empty_has_a_known_bill(
 
 @pytest.mark.parametrize("order", ["at", "rank", "status", "author", "idea", "task"])
 @pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.sampled(12)
 def test_pages_join_to_the_whole(
     store: KernelStore,
     campaign: Campaign,
@@ -225,6 +226,7 @@ def _plans(words: str, ask: Callable[[], object]) -> list[str]:
     ],
     ids=["tasks", "tasks of a run", "totals", "verdicts", "right"],
 )
+@pytest.mark.sampled(5)
 def test_a_sum_reads_no_rows_of_trials_and_evaluations(
     ask: Callable[[KernelStore, str], object],
     store: KernelStore,

@@ -53,6 +53,7 @@ def test_of_equal_candidates_the_same_one_leads_whichever_came_first(
         ({"limit": 1}, 1),
     ],
 )
+@pytest.mark.sampled(9)
 def test_best_finds_by_op_dtype_shape_and_device(
     store: KernelStore, evaluate: Evaluate, asked: dict[str, str], found: int
 ) -> None:

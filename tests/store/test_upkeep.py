@@ -261,6 +261,7 @@ def test_pruning_leaves_what_is_still_being_tried(
     ("state", "forgotten"),
     [("finished", 1), ("failed", 0), ("interrupted", 0), ("capped", 0)],
 )
+@pytest.mark.sampled(4)
 def test_pruning_keeps_the_calls_of_what_can_be_resumed(
     store: KernelStore, campaign: Campaign, state: CampaignState, forgotten: int
 ) -> None:

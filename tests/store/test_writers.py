@@ -55,9 +55,9 @@ def test_first_opens_at_once_make_one_store(
 def test_lines_of_many_writers_are_all_there_behind_a_cursor(
     store: KernelStore, campaign: Campaign
 ) -> None:
-    _at_once(store.url, "append", _names(), 75)
+    _at_once(store.url, "append", _names(), 40)
     lines = store.events(campaign.id)
-    assert len({line.body for line in lines}) == len(lines) == 75 * _WRITERS
+    assert len({line.body for line in lines}) == len(lines) == 40 * _WRITERS
     middle = lines[100].id
     assert store.events(campaign.id, after=middle) == lines[101:]
 
@@ -65,9 +65,9 @@ def test_lines_of_many_writers_are_all_there_behind_a_cursor(
 def test_the_same_proposals_of_many_writers_are_one_each(
     store: KernelStore, campaign: Campaign
 ) -> None:
-    assert _at_once(store.url, "propose", _names(), 40) == [40] * _WRITERS
+    assert _at_once(store.url, "propose", _names(), 20) == [20] * _WRITERS
     rows = store.statistics().rows
-    assert (rows["task"], rows["program"], rows["candidate"], rows["trial"]) == (1, 40, 40, 40)
+    assert (rows["task"], rows["program"], rows["candidate"], rows["trial"]) == (1, 20, 20, 20)
 
 
 def test_two_campaigns_never_lease_one_candidate(store: KernelStore) -> None:
@@ -81,18 +81,18 @@ def test_two_campaigns_never_lease_one_candidate(store: KernelStore) -> None:
 def test_records_of_many_writers_leave_the_best_as_champion(
     store: KernelStore, campaign: Campaign
 ) -> None:
-    _at_once(store.url, "record", _names(), 15)
-    assert store.statistics().rows["evaluation"] == 2 * 15 * _WRITERS
-    assert store.best()[0].rank.value == 1000.0 - 14
+    _at_once(store.url, "record", _names(), 8)
+    assert store.statistics().rows["evaluation"] == 2 * 8 * _WRITERS
+    assert store.best()[0].rank.value == 1000.0 - 7
 
 
 def test_one_request_of_many_writers_is_numbered_once_each(
     store: KernelStore, campaign: Campaign
 ) -> None:
-    _at_once(store.url, "call", _names(), 25)
-    assert len(store.dialogue.calls(campaign.id)) == 25 * _WRITERS
+    _at_once(store.url, "call", _names(), 12)
+    assert len(store.dialogue.calls(campaign.id)) == 12 * _WRITERS
 
 
 def test_counts_of_many_writers_add_up(store: KernelStore) -> None:
-    _at_once(store.url, "want", _names(), 20)
-    assert [w.calls for w in store.wanted()] == [20 * _WRITERS] * 2
+    _at_once(store.url, "want", _names(), 10)
+    assert [w.calls for w in store.wanted()] == [10 * _WRITERS] * 2

@@ -43,6 +43,7 @@ def opening_bytes(graph: Graph, name: str) -> int:
 
 
 @pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.sampled(8)
 def test_the_catalogs_tasks_leave_room_for_the_best_program(group: str) -> None:
     for entry in GROUPS[group]:
         arrays = [mx.zeros(t.shape, to_mlx_dtype(t.dtype)) for t in entry.types(Dtype.FLOAT16)]

@@ -85,6 +85,7 @@ def test_what_is_asked_together_is_one_batch_at_half_the_price(kind: str) -> Non
     assert talk.budget.spent().dollars == pytest.approx(dollars, abs=1e-9)
 
 
+@pytest.mark.sampled(1)
 def test_a_conversation_with_tools_is_held_by_the_batch(kind: str, judge: Shared) -> None:
     script = turns(*ENGINEER)
     with LoopbackServer(lambda _: next(script)) as server:
@@ -119,6 +120,7 @@ def test_a_look_that_fails_buys_no_second_batch(kind: str) -> None:
     assert len(talk.ledger.calls()) == 1
 
 
+@pytest.mark.sampled(1)
 def test_a_batch_that_no_look_reaches_any_more_counts_at_its_worst(kind: str) -> None:
     with LoopbackServer(lambda _: Said(VERSE)) as server:
         server.batches.failing_looks = 10_000

@@ -76,6 +76,7 @@ class FaultPlan:
         return fault
 
 
+@pytest.mark.sampled(1)
 def test_500_calls_through_a_bad_network_lose_nothing(provider: str) -> None:
     plan = FaultPlan(seed=7)
     # Room for every call and its repetitions, and not for much more.
@@ -104,6 +105,7 @@ def test_caps_hold_through_a_bad_network(provider: str) -> None:
     assert server.billed_tokens <= partner.budget.spent().tokens <= 50_000
 
 
+@pytest.mark.sampled(1)
 def test_a_kill_in_the_middle_of_a_call_pays_for_no_reply_twice(
     provider: str, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def store(tmp_path: Path) -> Iterator[KernelStore]:
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgresql"])
+@pytest.mark.sampled(1)
 def test_killed_at_any_write_a_night_ends_as_if_undisturbed(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -111,6 +111,7 @@ _EACH = "for (uint i = lane; i < columns; i += 32) y[row * columns + i] = {value
         ),
     ],
 )
+@pytest.mark.sampled(5)
 def test_a_condition_that_no_case_meets_is_refused(
     evaluator: Evaluator, doubled: Graph, hidden: str
 ) -> None:
@@ -184,6 +185,7 @@ _HASH = (
         ),
     ],
 )
+@pytest.mark.sampled(5)
 def test_arithmetic_that_decides_as_no_case_does_is_refused(
     evaluator: Evaluator, doubled: Graph, hidden: str
 ) -> None:

@@ -423,6 +423,7 @@ def test_no_two_inputs_lie_alike_in_a_varied_layout() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(bases()))
+@pytest.mark.sampled(19)
 def test_most_cases_of_every_task_prove_something(name: str) -> None:
     task = task_of(name)
     suite = visible_suite(task, (), CONFIG)

@@ -68,6 +68,7 @@ def program(graph: Graph, compared: str) -> Program:
     "compared",
     ["c != 1234", "c * 3 + 1 != 3703", "!(row == 5 && c == 77)", "c / 4 != 700", "c != 4095"],
 )
+@pytest.mark.sampled(5)
 def test_a_maximum_that_ignores_a_place_is_wrong(compared: str, secret: str) -> None:
     graph = graph_of(greatest, mx.zeros((8, 4096)))
     with Evaluator(config=EvaluatorConfig(secret=secret, through=Stage.CORRECTNESS)) as evaluator:

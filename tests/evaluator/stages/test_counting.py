@@ -31,6 +31,7 @@ def strict() -> Iterator[Evaluator]:
 
 
 @pytest.mark.parametrize("kernel", list(even_kernels()), ids=lambda k: k.name)
+@pytest.mark.sampled(2)
 def test_even_work_is_promoted(strict: Evaluator, kernel: UnevenKernel) -> None:
     found = strict.evaluate(kernel.task, kernel.program)
     assert found.status is Status.PROMOTED, found.summary
@@ -38,7 +39,7 @@ def test_even_work_is_promoted(strict: Evaluator, kernel: UnevenKernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", list(uneven_kernels()), ids=lambda k: k.name)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_uneven_work_shows_in_the_time(strict: Evaluator, kernel: UnevenKernel) -> None:
     found = strict.evaluate(kernel.task, kernel.program)
     assert found.status is not Status.PROMOTED, found.summary

@@ -144,6 +144,7 @@ def _seconds(text: str) -> Iterator[float]:
 
 
 @pytest.mark.parametrize("unit", HARD.values(), ids=list(HARD))
+@pytest.mark.sampled(8)
 def test_static_rules_are_linear_in_the_text(unit: str) -> None:
     short, long = (_seconds((unit * size)[:size]) for size in (10_000, 100_000))
     # Ten times the text: quadratic rules take a hundred times as long.

@@ -99,6 +99,7 @@ _HOLDERS: dict[str, Function] = {
 
 
 @pytest.mark.parametrize("holder", _HOLDERS)
+@pytest.mark.sampled(8)
 def test_what_existed_before_a_call_is_a_constant(holder: str) -> None:
     graph = capture_call(_HOLDERS[holder], mx.zeros((8, 8))).graph
     made = {"random_bits", "full", "arange"}.intersection(node.op for node in graph.nodes)

@@ -105,7 +105,7 @@ def _graph(function: _Function, shapes: tuple[tuple[int, ...], ...], dtype: mx.D
 
 
 @pytest.mark.parametrize(("function", "shapes", "dtype", "schedule"), _EACH)
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 def test_rows_and_columns_of_one_walk_are_right(
     function: _Function,
     shapes: tuple[tuple[int, ...], ...],

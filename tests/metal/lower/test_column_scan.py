@@ -66,6 +66,7 @@ def _graph(
         for place, dtype in enumerate(_DTYPES)
     ],
 )
+@pytest.mark.sampled(8)
 def test_scans_along_an_outer_axis_are_right(
     function: Callable[..., object],
     shape: tuple[int, ...],

@@ -361,7 +361,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 def test_a_family_computes_its_graphs(name: str, run: Run, draw: Draw) -> None:
     function, inputs, schedule = CASES[name]
     graph = canonicalize(capture(function, *inputs))

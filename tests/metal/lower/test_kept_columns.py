@@ -45,6 +45,7 @@ def _graph(function: Callable[..., object], shape: tuple[int, ...]) -> ir.Graph:
     [(_softmax, (2, 19, 5, 8)), (_normal, (3, 64, 12)), (_shares, (21, 40))],
 )
 @pytest.mark.parametrize("strips", [2, 4, 16])
+@pytest.mark.sampled(5)
 def test_columns_kept_by_strips_are_right(
     run: Run,
     draw: Draw,

@@ -141,7 +141,7 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_the_evaluator_passes_it(name: str, judge: Judge) -> None:
     make, schedule = CASES[name]
     (region,) = partition(make())

@@ -101,7 +101,7 @@ def _graph(
         for place, dtype in enumerate(_DTYPES)
     ],
 )
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 def test_what_is_read_together_is_right(
     function: Callable[..., object],
     shapes: tuple[tuple[int, ...], ...],

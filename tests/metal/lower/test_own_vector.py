@@ -92,7 +92,7 @@ def drawn(function: Callable[..., object], dtype: mx.Dtype, *arrays: mx.array) -
         ),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_the_evaluator_passes(graph: Graph, pattern: Pattern, schedule: str, judge: Judge) -> None:
     assert classify(graph).pattern is pattern
     program = lower(graph, parse(schedule))

@@ -114,7 +114,7 @@ def graph_of(function: Attend, types: Sequence[str]) -> Graph:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 def test_attention_is_computed_as_written(name: str, run: Run, draw: Draw) -> None:
     function, types, decisions = CASES[name]
     graph = graph_of(function, types)
@@ -163,7 +163,7 @@ def test_any_sizes_and_tiles_compute_the_same(
     ("function", "queries", "fixed"),
     [(causal, 24, 0), (windowed, 24, 1), (windowed, 64, 0), (causal, 100, 1), (windowed, 100, 0)],
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_tiles_that_are_asked_for_ahead_compute_the_same(
     function: Attend, queries: int, schedule: str, fixed: int, run: Run, draw: Draw
 ) -> None:
@@ -236,6 +236,7 @@ def test_a_row_that_a_mask_hides_is_uniform_as_in_mlx(run: Run, draw: Draw) -> N
     ("function", "dtype", "place"),
     [(windowed, "f16", 0), (capped, "bf16", 3), (causal, "f32", 7)],
 )
+@pytest.mark.sampled(1)
 def test_schedules_pass_the_evaluator(
     function: Attend, dtype: str, place: int, judge: Judge
 ) -> None:
@@ -250,6 +251,7 @@ def test_schedules_pass_the_evaluator(
     "decisions",
     ["simdgroups=2, keys=32, fixed=1", "rows=4, simdgroups=2, keys=32, fixed=1, ahead=1"],
 )
+@pytest.mark.sampled(1)
 def test_keys_of_one_tile_have_no_peak_before_them(decisions: str, judge: Judge) -> None:
     """A question to which ordinary data has one answer would be an unproven branch."""
     types = ["bf16[1,2,32,64]", *["bf16[1,1,32,64]"] * 2]

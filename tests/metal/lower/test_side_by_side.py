@@ -49,7 +49,7 @@ def quantized(dtype: mx.Dtype, tokens: int = 1) -> Graph:
     ],
     ids=["dense", "dense_tokens_bias", "quantized", "quantized_tokens"],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_the_evaluator_passes_them(graph: Graph, judge: Judge) -> None:
     (region,) = partition(graph)
     task = region.extract()
@@ -89,6 +89,7 @@ def part_of(graph: Graph) -> Graph:
 @pytest.mark.parametrize(
     "graph", [norms(16, 8), norms(3, 2, 4, dtype=mx.float32)], ids=["two", "three"]
 )
+@pytest.mark.sampled(1)
 def test_the_evaluator_passes_rows_of_other_counts(graph: Graph, judge: Judge) -> None:
     task = part_of(graph)
     assert len(row_parts(task)) == len(task.outputs)

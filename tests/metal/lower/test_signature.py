@@ -78,6 +78,7 @@ def _gate(quick_tanh: mx.array, length: mx.array) -> mx.array:
 
 
 @pytest.mark.parametrize("function", [_blend, _gate])
+@pytest.mark.sampled(1)
 def test_arguments_may_be_called_like_functions_of_metal(function: object, judge: Judge) -> None:
     assert callable(function)
     zeros = mx.zeros((8, 64), mx.float16)

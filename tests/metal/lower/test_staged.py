@@ -83,7 +83,7 @@ def _graph(function: Callable[..., object], shape: tuple[int, ...], dtype: mx.Dt
         for turn in range(2)
     ],
 )
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_stages_are_right(
     function: Callable[..., object],
     shape: tuple[int, ...],

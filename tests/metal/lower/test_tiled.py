@@ -82,7 +82,7 @@ def _graph(
         for turn in range(2)
     ],
 )
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 def test_tiles_of_rows_are_right(
     function: Callable[..., object],
     shapes: tuple[tuple[int, ...], ...],

@@ -150,6 +150,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
         "by_methods",
     ],
 )
+@pytest.mark.sampled(6)
 def test_arrays_that_are_drawn_at_import_are_the_users(
     user: ModuleType, kernels_of: Callable[..., Lookup], name: str
 ) -> None:

@@ -240,6 +240,7 @@ _EDITS = {
 
 
 @pytest.mark.parametrize("edit", [None, *_EDITS])
+@pytest.mark.sampled(2)
 def test_a_patched_function_that_was_edited_runs_as_it_is_written(
     edit: str | None, kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ def lookup(kernels_of: Callable[..., Lookup]) -> Lookup:
 
 
 @pytest.mark.parametrize("name", ["child", "scaled", "of_a_partial", "of_a_context", "of_mapped"])
+@pytest.mark.sampled(3)
 def test_it_is_served_and_computes_the_same(name: str, lookup: Lookup) -> None:
     function = globals()[name]
     with imported(_exported(function, name, lookup).files, name) as module:

@@ -279,6 +279,7 @@ made = mx.vmap(_spread)
 
 
 @pytest.mark.parametrize(("function", "name"), [(a, "a"), (made, "made")])
+@pytest.mark.sampled(1)
 def test_what_mlx_makes_of_a_function_is_exported_as_itself(
     function: Callable[..., object], name: str, store: Path, tmp_path: Path
 ) -> None:

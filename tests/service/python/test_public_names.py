@@ -50,6 +50,7 @@ def test_a_public_function_takes_what_is_pinned(name: str) -> None:
 @pytest.mark.parametrize(
     "first", ["search.spec", "search", "service.python.search", "campaign", "campaign.event"]
 )
+@pytest.mark.sampled(3)
 def test_a_room_with_a_functions_name_is_callable_whatever_was_imported_first(first: str) -> None:
     code = (
         f"import kernelwright.{first}, kernelwright as kw; import kernelwright.search.spec as spec;"

@@ -75,7 +75,10 @@ class Window:
         return self.page
 
 
-@pytest.fixture(scope="module", params=["desk-light", "phone-dark"])
+SCREENS = ("desk-light", "phone-dark")
+
+
+@pytest.fixture(scope="module", params=SCREENS)
 def window(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Window]:
     width, _, scheme = request.param.partition("-")
     opened = Window(browser, address, width=width, scheme=scheme)
@@ -118,7 +121,16 @@ def places(filled: Filled) -> dict[str, tuple[str, str]]:
 VIEWS = tuple(places(Filled("", "", "", "", "")))
 
 
-@pytest.mark.parametrize("view", VIEWS)
+def _screens() -> Iterator[object]:
+    """Yield each view on one screen, and on the other with --slow."""
+    for place, view in enumerate(VIEWS):
+        usual = SCREENS[place % len(SCREENS)]
+        for screen in SCREENS:
+            marks = () if screen == usual else pytest.mark.slow
+            yield pytest.param(screen, view, marks=marks)
+
+
+@pytest.mark.parametrize(("window", "view"), list(_screens()), indirect=["window"])
 def test_each_view_is_whole_fits_and_passes_axe(window: Window, filled: Filled, view: str) -> None:
     page = window.to(*places(filled)[view])
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -60,6 +60,7 @@ def _holds(old: str, new: str) -> bool:
         ("float sum = 0;", "float sum = 0; if (x[0] > 2.0f) sum = 0;"),
     ],
 )
+@pytest.mark.sampled(8)
 def test_the_same_on_every_input_is_proven(old: str, new: str) -> None:
     assert _holds(old, new)
 
@@ -91,6 +92,7 @@ def test_the_same_on_every_input_is_proven(old: str, new: str) -> None:
         ("uint t =", "if (thread_position_in_threadgroup.x == 5) return; uint t ="),
     ],
 )
+@pytest.mark.sampled(12)
 def test_what_may_differ_is_not_proven(old: str, new: str) -> None:
     assert not _holds(old, new)
 

@@ -131,6 +131,7 @@ kernel void read(const device {0}* x [[buffer(0)]], const device {0}* w [[buffer
 @pytest.mark.parametrize("element", ["float", "long", "float4", "long4", "float4x4"])
 @pytest.mark.parametrize("index", ["i - 1", "int(i) - 0x7fffffff"])
 @pytest.mark.parametrize("name", ["x", "w"])
+@pytest.mark.sampled(10)
 def test_an_index_that_wraps_is_named_after_its_own_array(
     element: str, index: str, name: str
 ) -> None:

@@ -30,6 +30,7 @@ def _array(dtype: type[np.generic], count: int, offset: int) -> np.ndarray:
         ("S", "S", np.int64),
     ],
 )
+@pytest.mark.sampled(30)
 def test_an_array_is_aligned_for_its_type(
     type_: str, pointee: str, dtype: type[np.generic], offset: int, build: str
 ) -> None:

@@ -32,6 +32,7 @@ _BODIES = {
 
 @pytest.mark.parametrize("build", ["plain", "wide", "sanitized"])
 @pytest.mark.parametrize("body", _BODIES)
+@pytest.mark.sampled(15)
 def test_it_is_cut_off(body: str, build: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "WIDE_THREADS", 0 if build == "wide" else 1 << 40)
     statements, expected = _BODIES[body]

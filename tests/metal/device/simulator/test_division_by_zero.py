@@ -14,6 +14,7 @@ _HEAD += "template <int N> int over(int x) { return x / N; }\nconstant constexpr
     "expression",
     ["1 / 0", "5 % 0", "int(i) / 0", "int(i) / ZERO", "7 / (3 - 3)", "9 % zero", "(1 / 0) % 0"],
 )
+@pytest.mark.sampled(12)
 def test_a_constant_divisor_of_zero_gives_zero(expression: str, build: str) -> None:
     text = "kernel void k(device int* o, uint i [[thread_position_in_grid]]) {"
     o = np.full(64, 77, np.int32)

@@ -33,6 +33,7 @@ def _saturated(dtype: type[np.integer]) -> np.ndarray:
 @pytest.mark.parametrize("build", ["plain", "sanitize", "count", "ordered"])
 @pytest.mark.parametrize("form", ["{t}(x[i])", "x[i]", "{t}4(float4(x[i])).z"])
 @pytest.mark.parametrize("type_", _TYPES)
+@pytest.mark.sampled(32)
 def test_a_float_beyond_an_integers_range_is_its_nearest(type_: str, form: str, build: str) -> None:
     count = len(_VALUES) * (3000 if build == "plain" else 3)
     x, o = np.resize(_VALUES, count), np.zeros(count, _TYPES[type_])

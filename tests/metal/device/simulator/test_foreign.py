@@ -26,6 +26,7 @@ def _array(parameter: Parameter) -> Array:
 
 
 @pytest.mark.parametrize("path", _TEXTS, ids=lambda p: p.stem)
+@pytest.mark.sampled(16)
 def test_a_foreign_text_runs_clean(path: Path) -> None:
     library = simulator.compile(path.read_text())
     assert library.kernels

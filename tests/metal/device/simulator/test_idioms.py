@@ -181,6 +181,7 @@ _EXPRESSIONS: dict[str, tuple[str, str, Array]] = {
 
 
 @pytest.mark.parametrize("name", _EXPRESSIONS)
+@pytest.mark.sampled(12)
 def test_an_idiom_in_an_expression(name: str) -> None:
     before, statement, expected = _EXPRESSIONS[name]
     text = (

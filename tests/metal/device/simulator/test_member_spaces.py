@@ -245,6 +245,7 @@ def _ran(text: str, form: str = "plain") -> list[float]:
           "y[2] = d->v.z; y[3] = t.v.x;"), [15, 3, 4, 1]),
     ],
 )  # fmt: skip
+@pytest.mark.sampled(40)
 def test_each_object_gets_the_overload_of_its_space(
     before: str, body: str, expected: list[float], form: str
 ) -> None:

@@ -37,6 +37,7 @@ def _expected(q: Floats, k: Floats, v: Floats, scale: float, mask: str | None) -
 @pytest.mark.parametrize(
     ("dtype", "causal", "tolerance"), [(np.float32, False, 2e-6), (np.float16, True, 3e-3)]
 )
+@pytest.mark.sampled(1)
 def test_attention_of_few_queries(
     mlx_kernel: Load, dtype: type[np.float32 | np.float16], causal: bool, tolerance: float
 ) -> None:
@@ -61,6 +62,7 @@ def test_attention_of_few_queries(
     ("dtype", "length", "causal", "tolerance"),
     [(np.float32, 64, False, 2e-6), (np.float16, 45, True, 3e-3)],
 )
+@pytest.mark.sampled(1)
 def test_steel_attention(
     mlx_kernel: Load,
     dtype: type[np.float32 | np.float16],

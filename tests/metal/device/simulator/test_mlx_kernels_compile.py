@@ -182,7 +182,7 @@ LAUNCHED = frozenset(
 
 
 @pytest.mark.parametrize("header", [header for header in FAMILIES if header not in LAUNCHED])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_a_family_compiles(mlx_library: LoadAll, header: str) -> None:
     _compile(mlx_library, header)
 

@@ -68,6 +68,7 @@ POSITIVE = ("Log", "Sqrt", "Rsqrt", "Log1p")
         (ml_dtypes.bfloat16, "bfloat16_t", 1e-2),
     ],
 )
+@pytest.mark.sampled(2)
 def test_unary_operations(
     mlx_library: LoadAll, dtype: type[np.generic], metal: str, tolerance: float
 ) -> None:
@@ -199,6 +200,7 @@ def test_select(mlx_kernel: Load) -> None:
         (ml_dtypes.bfloat16, np.float16, "bfloat16_t, half"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_copies_convert_and_transpose(
     mlx_kernel: Load, source: type[np.generic], target: type[np.generic], metal: str
 ) -> None:

@@ -139,7 +139,7 @@ def _quantized(n: int, k: int, group: int, bits: int) -> tuple[Array, Array, Arr
         ("affine_qmv", 128, 64, 3),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_quantized_matrix_vector(
     mlx_kernel: Load, kernel: str, k: int, group: int, bits: int
 ) -> None:

@@ -109,6 +109,7 @@ def test_row_reduce_looped_over_two_axes(mlx_kernel: Load) -> None:
         ("col_reduce_looped", ["int", 1, 32, 32], (256, 3, 1), (256, 1, 1)),
     ],
 )
+@pytest.mark.sampled(1)
 def test_column_reductions(
     mlx_kernel: Load,
     kernel: str,
@@ -161,6 +162,7 @@ def test_strided_scan(mlx_kernel: Load) -> None:
 
 
 @pytest.mark.parametrize("is_argsort", [False, True])
+@pytest.mark.sampled(1)
 def test_block_sort(mlx_kernel: Load, is_argsort: bool) -> None:
     x = np.random.default_rng(1).permutation(3 * 400).reshape(3, 400).astype(np.float32)
     out = np.zeros((3, 400), np.uint32 if is_argsort else np.float32)

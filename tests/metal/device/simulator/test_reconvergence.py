@@ -38,6 +38,7 @@ def _launch(
 
 @pytest.mark.parametrize("mode", _MODES)
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.sampled(6)
 def test_random_kernels_give_what_lockstep_gives(
     mode: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -426,6 +426,7 @@ def test_every_class_has_three_seeded_bugs() -> None:
 @pytest.mark.parametrize(
     ("kind", "i"), [(kind, i) for kind, bugs in _BUGS.items() for i in range(len(bugs))]
 )
+@pytest.mark.sampled(100)
 def test_seeded_bug_is_found(kind: ReportKind, i: int, vets: bool) -> None:
     reports = _launch(_name(kind, i)).reports
 

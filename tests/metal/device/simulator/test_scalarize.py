@@ -93,6 +93,7 @@ def _launch(library: Library, name: str) -> Array:
 
 
 @pytest.mark.parametrize("name", _BODIES)
+@pytest.mark.sampled(7)
 def test_lanes_compute_what_fibers_compute(
     library: Library, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,6 +253,7 @@ _CASES = (
 
 
 @pytest.mark.parametrize("make", _CASES, ids=lambda make: make.__name__.strip("_"))
+@pytest.mark.sampled(7)
 def test_a_shader_computes_what_numpy_does(
     make: Callable[[], Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def _library(text: str) -> Library:
 
 @pytest.mark.parametrize("form", ["fibers", "lanes", "sanitized", "vetted"])
 @pytest.mark.parametrize(("text", "kernel", "expected"), _CASES)
+@pytest.mark.sampled(100)
 def test_a_kernel_computes_what_numpy_does(
     text: str,
     kernel: str,

@@ -46,6 +46,7 @@ def test_mlx_gemm_for_neural_accelerators(mlx_kernel: Load) -> None:
 
 
 @pytest.mark.parametrize(("m", "n", "k", "tb"), [(16, 32, 64, True), (13, 40, 80, False)])
+@pytest.mark.sampled(1)
 def test_mlx_thin_gemm_reads_tensors_in_memory(
     mlx_kernel: Load, m: int, n: int, k: int, tb: bool
 ) -> None:
@@ -86,6 +87,7 @@ kernel void k(device half* a [[buffer(0)]], device half* b [[buffer(1)]],
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 @pytest.mark.parametrize("mode", ["multiply", "multiply_accumulate"])
+@pytest.mark.sampled(4)
 def test_tensors_are_multiplied_up_to_their_edges(ta: bool, tb: bool, mode: str) -> None:
     a = _random(*((40, 16) if ta else (16, 40)), seed=2)
     b = _random(*((32, 40) if tb else (40, 32)), seed=3)

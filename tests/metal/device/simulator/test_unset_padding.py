@@ -61,6 +61,7 @@ def _kinds(struct: str, statements: str) -> set[ReportKind]:
 
 
 @pytest.mark.parametrize("name", _STRUCTS)
+@pytest.mark.sampled(7)
 def test_padding_that_is_copied_is_no_unset_value(name: str) -> None:
     assert not _kinds(*_STRUCTS[name])
 

@@ -247,6 +247,7 @@ def _launch(kernel: SimulatedKernel, threads: int, size: int, timeout_s: float =
 
 
 @pytest.mark.parametrize("name", _BODIES)
+@pytest.mark.sampled(10)
 def test_lanes_together_compute_what_fibers_compute(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
