@@ -20,7 +20,7 @@ def run(task: Task, *, lag: int, seed: int) -> tuple[list[str], int]:
     draw = random.Random(seed)
     search = TaskSearch(task, "softmax", lag=lag)
     team = Team(planner=WholePlanner(), coder=OfflineCoder(), repairer=ScriptedRepairer())
-    strategy = RepairThenWrite(team, INFO, SearchSpec(candidates_per_task=40, patience=40))
+    strategy = RepairThenWrite(team, INFO, SearchSpec(candidates_per_task=24, patience=24))
     waiting: list[str] = []
     schedules: list[str] = []
     widest = 0
