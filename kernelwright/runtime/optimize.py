@@ -16,6 +16,7 @@ from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.stitch import stitch
 from kernelwright.ir.trace.tracing import is_capturing
+from kernelwright.ir.trace.value_look import is_without_values
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.threadgroup_memory import MOST_THREADGROUP_BYTES
 from kernelwright.public_call import check_types, one_sentence
@@ -195,7 +196,9 @@ class Optimized:
         if route is None:
             # A function may name a module that was made after it.
             self._modules = state_of(self.function).modules
-            route = self._routes[(*key, *self._flags())] = self._found(args, kwargs)
+            route, is_kept = self._found(args, kwargs)
+            if is_kept:
+                self._routes[(*key, *self._flags())] = route
             route.constants = _constants(args, kwargs)
             if registry.is_timing:
                 route.time_calls(is_timed=True)
@@ -233,12 +236,15 @@ class Optimized:
         for _, route in self._all_routes():
             route.time_calls(is_timed=is_timed)
 
-    def _found(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Route:
+    def _found(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Route, bool]:
+        """Return the route of a call, and whether it is that of others like it."""
         try:
-            return self._find(args, kwargs)
+            return self._find(args, kwargs), True
         except Exception as e:
-            # Whatever fails here would be the original's to say, or nobody's.
-            return self._original((), f"looking it up failed: {type(e).__name__}: {e}", None)
+            # Whatever fails here would be the original's to say, or nobody's; in a transformation
+            # of the caller's arrays have no values, and in the next call they may have some.
+            words = f"looking it up failed: {type(e).__name__}: {e}"
+            return self._original((), words, None), not is_without_values(e)
 
     def _flags(self) -> tuple[bool, ...]:
         return tuple(module.training for module in self._modules)

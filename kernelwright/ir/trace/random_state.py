@@ -16,13 +16,18 @@ def kept_random_state() -> Iterator[None]:
 
     Two traces of a function that draws without a key thus differ, by which that is known.
     """
-    # MLX's stubs know the state as an object.
-    (key,) = cast("list[mx.array]", mx.random.state)
-    # Reading evaluates it: a key that was split and never evaluated would be a part of a graph.
-    high, low = cast("list[int]", key.tolist())
+    # Another object of the same array. It is not read: inside a transformation of the caller's it
+    # may have no value, and what was drawn so far need not be computed.
+    key = _key().astype(mx.uint32)
     mx.random.seed(next(_SEEDS))
     try:
         yield
     finally:
-        # MLX makes a state of the two halves of a seed; nothing else sets one.
-        mx.random.seed(high << 32 | low)
+        # The state takes no other array; the one it has takes another value.
+        _key()[...] = key
+
+
+def _key() -> mx.array:
+    # MLX's stubs know the state as an object.
+    (key,) = cast("list[mx.array]", mx.random.state)
+    return key

@@ -12,6 +12,11 @@ _REFUSALS = ("[eval] Attempting to eval an array", "[async_eval] Not allowed")
 _Tracer = Callable[[FrameType, str, object], "object"]
 
 
+def is_without_values(error: Exception) -> bool:
+    """Say whether MLX refused the values of an array, as in a transformation of the caller's."""
+    return str(error).startswith(_REFUSALS)
+
+
 @dataclass
 class ValueLook:
     """The first look at values that MLX refused, and the error by which it did."""

@@ -227,6 +227,10 @@ class Installation:
         if len(self._decided) > _MOST_KEYS:
             self._decided.clear()
             self._plain.clear()
+        if self.chooser.is_hindered:
+            # The caller's transformation has no values; the next call may have some.
+            self._learned -= 1
+            return made
         self._decided[key] = self.epoch
         (self._plain.discard if chosen else self._plain.add)(key)
         return made

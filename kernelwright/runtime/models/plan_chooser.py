@@ -7,6 +7,7 @@ from functools import cached_property
 from mlx.nn.layers.base import Module
 
 from kernelwright.errors import KernelwrightError, UnsupportedError
+from kernelwright.ir.trace.value_look import is_without_values
 from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.nest import array_types, call_key
 from kernelwright.runtime.models.purity.examination import effect_of_module
@@ -33,6 +34,8 @@ class PlanChooser:
     """What went wrong where a class of modules was looked at: ours, and none of the model's."""
     refusals: dict[str, str] = field(default_factory=dict)
     """What classes of modules do besides computing, so that they run their own code."""
+    is_hindered: bool = False
+    """Whether the call looked at last could not be planned for want of values: others can."""
     _examined: dict[tuple[object, ...], str] = field(default_factory=dict)
     """What modules of a structure do besides computing; empty where they only compute."""
     _met: dict[int, str] = field(default_factory=dict)
@@ -89,6 +92,7 @@ class PlanChooser:
     def choose(self, module: Module, seen: Sequence[SeenCall]) -> Chosen:
         """Choose kernels for the calls that were seen while a module was called."""
         self._met.clear()
+        self.is_hindered = False
         results: Results = {
             (id(c.module), c.method, array_types((c.args, dict(c.kwargs)))): result_types(c.result)
             for c in seen
@@ -142,6 +146,9 @@ class PlanChooser:
             plan = None
         except Exception as e:
             # The call was answered already: a model that works does not fail for want of kernels.
+            if is_without_values(e):
+                self.is_hindered = True
+                return None
             self.faults[type(call.module).__name__] = f"{type(e).__name__}: {e}"
         if trace is None or trace.is_shared:
             self._plans[key] = plan

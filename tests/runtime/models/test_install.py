@@ -365,6 +365,53 @@ def test_looking_at_a_call_draws_no_random_numbers() -> None:
         assert mx.allclose(drawn, other, atol=1e-5)
 
 
+class Shuffling(nn.Module):  # type: ignore[misc]
+    """Draws by the random state, and keeps an array that is no parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.proj, self.norm = nn.Linear(32, 32), nn.RMSNorm(32)
+        self._rows = mx.zeros((2, 32))
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return mx.random.permutation(self.norm(mx.concatenate([self.proj(x), self._rows])), axis=1)
+
+
+@pytest.mark.parametrize("traces_model", [False, True])
+def test_a_random_state_that_a_transformation_traces_is_no_obstacle(*, traces_model: bool) -> None:
+    def drawn(*, is_optimized: bool) -> tuple[nn.Module, list[mx.array]]:
+        mx.random.seed(3)
+        model, x = Shuffling(), mx.ones((2, 32))
+        if is_optimized:
+            optimize_model(model, Replaying())
+        state = [model.state, mx.random.state] if traces_model else mx.random.state
+        compiled = mx.compile(lambda x: model(x), inputs=state, outputs=state)
+        return model, [compiled(x), compiled(x), model(x), model(x)]
+
+    _, expected = drawn(is_optimized=False)
+    model, found = drawn(is_optimized=True)
+    assert served_classes(model)
+    for one, other in zip(found, expected, strict=True):
+        assert mx.allclose(one, other, atol=1e-5)
+    assert "fault" not in installing.explain_model(model, (), {})
+
+
+def test_a_call_that_arrays_without_values_hinder_is_plain_for_that_call_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hindered(*given: object, **named: object) -> Trace:
+        raise ValueError("[eval] Attempting to eval an array during function transformations")
+
+    model, x = Shuffling(), mx.ones((2, 32))
+    optimize_model(model, Replaying())
+    with monkeypatch.context() as patched:
+        patched.setattr("kernelwright.runtime.models.plan_chooser.trace_call", hindered)
+        mx.eval(model(x))
+    assert not served_classes(model)
+    mx.eval(model(x))
+    assert served_classes(model)
+
+
 def test_an_array_that_is_returned_twice_is_one_array() -> None:
     class Twice(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
