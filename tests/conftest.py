@@ -57,8 +57,9 @@ def postgresql_server() -> Iterator[str]:
     # Not under pytest's own folder: root's server runs as another user, who may not enter it.
     with (
         ScratchFolder() as folder,
-        embedded_server(folder / "data", at_the_end="delete") as url,
+        embedded_server(folder / "data", at_the_end="delete") as server,
     ):
+        url = server.url
         # No test switches the machine off.
         execute_on(url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         yield url

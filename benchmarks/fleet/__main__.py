@@ -64,7 +64,7 @@ def main() -> int:
 def _databases() -> Iterator[Callable[[], str]]:
     folder = Path(tempfile.mkdtemp(prefix="kernelwright-pg-"))
     with embedded_server(folder / "data", at_the_end="delete") as server:
-        yield lambda: create_database(server, f"fleet_{uuid.uuid4().hex}")
+        yield lambda: create_database(server.url, f"fleet_{uuid.uuid4().hex}")
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -68,11 +68,11 @@ def opened_place(kind: Kind) -> Iterator[Place]:
         return
     folder = Path(tempfile.mkdtemp(prefix="kernelwright-pg-"))
     with embedded_server(folder / "data", at_the_end="delete") as server:
-        _hurry(server)
-        template = create_database(server, _TEMPLATE)
+        _hurry(server.url)
+        template = create_database(server.url, _TEMPLATE)
         KernelStore(template).close()
         prepare_queue(template)
-        yield Databases(server)
+        yield Databases(server.url)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -44,6 +44,7 @@ def worker(
 
     # A store without a queue is refused before what judges is imported.
     queue_address(url_of(database))
+    from kernelwright.campaign.fleet.absent_server import once_answered
     from kernelwright.campaign.fleet.worker import Worker
     from kernelwright.campaign.judging.judges import job_judges_on
     from kernelwright.metal.device.registry import default_device
@@ -62,7 +63,7 @@ def worker(
         else:
             console().print(sentence, highlight=False, markup=False)
 
-    with sole_worker(chosen), KernelStore(database) as store:
+    with sole_worker(chosen), once_answered(lambda: KernelStore(database), say) as store:
         Worker(
             store,
             job_judges_on(chosen, jobs=jobs),

@@ -38,14 +38,16 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def stop_unused(folder: Path) -> None:
-    """Stop the server of a folder that no living program uses."""
+def stop_unused(folder: Path) -> int | None:
+    """Stop the server of a folder that no living program uses; return which was told to end."""
     if forget_the_dead(folder):
-        return
+        return None
     with suppress(OSError, ValueError):
         postmaster = int((folder / "postmaster.pid").read_text().split()[0])
         # A fast shutdown, in PostgreSQL's words: what was committed stays.
         os.kill(postmaster, signal.SIGINT)
+        return postmaster
+    return None
 
 
 if __name__ == "__main__":

@@ -7,13 +7,13 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kernelwright.campaign.execution.executor import Job, JobVerdict
 from kernelwright.campaign.execution.retry_policy import DeviceParkedError
 from kernelwright.campaign.fleet.chip_queue import ChipQueue
 from kernelwright.campaign.fleet.job import FleetJob, FleetVerdict, job_id, job_version
-from kernelwright.campaign.fleet.job_queue import DEAD_AFTER_S, queue_app
+from kernelwright.campaign.fleet.job_queue import DEAD_AFTER_S, queue_app, queue_errors
 from kernelwright.campaign.history.evaluation_history import StoredMemory
 from kernelwright.campaign.judging.job import TaskText
 from kernelwright.errors import DeviceError, StoreError
@@ -24,6 +24,9 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.store import KernelStore
 from kernelwright.store.fleet import FleetWorker
+
+if TYPE_CHECKING:
+    from procrastinate import App
 
 _POLL_S = 0.1
 _WAIT_S = 2.0
@@ -164,6 +167,8 @@ class FleetExecutor:
 
     async def _serve(self) -> None:
         app = queue_app(self._store.url)
+        if not await self._opens(app):
+            return
         looked_at = 0.0
         async with app.open_async():
             jobs = ChipQueue(app, self._queue, self._store.fleet)
@@ -176,6 +181,19 @@ class FleetExecutor:
                 await asyncio.sleep(_POLL_S)
             left = tuple(self._pending.items())
             await jobs.withdraw([(i, p.queued_id) for i, p in left if p.queued_id is not None])
+
+    async def _opens(self, app: "App") -> bool:
+        """Open the queue once its server is there; False where it was over first."""
+        while not self._is_over.is_set():
+            try:
+                await app.open_async()
+            except queue_errors():
+                # A pool that did not open is kept, closed.
+                await app.close_async()
+                await asyncio.sleep(_WAIT_S)
+            else:
+                return True
+        return False
 
     async def _enqueue_new(self, jobs: ChipQueue) -> None:
         from procrastinate.exceptions import ConnectorException

@@ -3,11 +3,12 @@
 import logging
 from typing import TYPE_CHECKING
 
-from kernelwright.errors import InputError, StoreError
+from kernelwright.errors import BlockedError, InputError, StoreError
 from kernelwright.store.location import libpq_url
 
 if TYPE_CHECKING:
     from procrastinate import App
+    from psycopg_pool import AsyncConnectionPool
 
 TASK = "kernelwright.evaluate"
 HEARTBEAT_S = 10.0
@@ -35,8 +36,36 @@ def queue_app(url: str) -> "App":
         ) from e
     _silence()
     return App(
-        connector=PsycopgConnector(conninfo=address, min_size=1, max_size=4, timeout=_ANSWER_S)
+        connector=PsycopgConnector(
+            pool_factory=_impatient_pool(),
+            conninfo=address,
+            min_size=1,
+            max_size=4,
+            timeout=_ANSWER_S,
+        )
     )
+
+
+def _impatient_pool() -> "type[AsyncConnectionPool]":
+    """Return the pool that waits for its first connection as it does for every other."""
+    from psycopg_pool import AsyncConnectionPool
+
+    class Pool(AsyncConnectionPool):
+        async def open(self, wait: bool = False, timeout: float = _ANSWER_S) -> None:
+            await super().open(wait, timeout)
+
+    return Pool
+
+
+def queue_errors() -> tuple[type[Exception], ...]:
+    """Return what opening and reading a queue raise while its server is away.
+
+    Procrastinate translates the errors of queries, and lets those of its pool through.
+    """
+    import psycopg
+    from procrastinate.exceptions import ProcrastinateException
+
+    return ProcrastinateException, psycopg.Error, OSError
 
 
 def _silence() -> None:
@@ -53,6 +82,7 @@ def prepare_queue(url: str) -> None:
 
     Raises:
         InputError: the store is no PostgreSQL, or Procrastinate is not installed.
+        BlockedError: the server is away.
         StoreError: the database refuses it.
     """
     address = queue_address(url)
@@ -68,7 +98,8 @@ def prepare_queue(url: str) -> None:
                 connection.execute(SchemaManager.get_schema())
     except psycopg.Error as e:
         said = str(e).strip().partition("\n")[0]
-        raise StoreError(f"the fleet's queue cannot be made: {said}") from e
+        kind = BlockedError if isinstance(e, psycopg.OperationalError) else StoreError
+        raise kind(f"the fleet's queue cannot be made: {said}") from e
 
 
 def queue_address(url: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kernelwright.campaign.fleet.job_queue import prepare_queue
 from kernelwright.errors import StoreError
@@ -23,6 +24,20 @@ _LATELY_S = 600.0
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
+class RestartableServer(Protocol):
+    """A database server of this machine."""
+
+    def is_alive(self) -> bool:
+        """Say whether it runs."""
+
+    def start_again(self) -> None:
+        """Start it where it ended.
+
+        Raises:
+            StoreError: it does not start.
+        """
+
+
 @dataclass
 class LocalFleet:
     """A server and the workers that it started."""
@@ -31,27 +46,32 @@ class LocalFleet:
     workers: list[subprocess.Popen[bytes]]
     start: Callable[[], subprocess.Popen[bytes]]
     """Starts one more."""
+    server: RestartableServer
 
     def wait(self, say: Callable[[str], None]) -> None:
         """Stay until Ctrl-C or until no worker is left, and say which ended.
 
-        A worker that failed or was killed is replaced; one that was told to end is not.
+        A worker that failed or was killed is replaced; one that was told to end is not. A server
+        that ended is started again.
 
         Raises:
-            StoreError: every worker ended.
+            StoreError: every worker ended, or the server did again and again.
         """
         left = list(self.workers)
         restarts = deque[float](maxlen=_MOST_RESTARTS)
+        server_starts = deque[float](maxlen=_MOST_RESTARTS)
         try:
             while left:
                 time.sleep(_LOOK_S)
+                was_away = self._starts_server_again(server_starts, say)
                 for worker in [w for w in left if w.poll() is not None]:
                     left.remove(worker)
                     ended = f"worker {worker.pid} ended with {worker.returncode}"
                     if not worker.returncode or _is_full(restarts):
                         say(ended)
                         continue
-                    restarts.append(time.monotonic())
+                    if not was_away:
+                        restarts.append(time.monotonic())
                     left.append(self.start())
                     self.workers.append(left[-1])
                     say(f"{ended}; worker {left[-1].pid} takes its place")
@@ -59,6 +79,28 @@ class LocalFleet:
             say("stopping; what is being evaluated is finished first")
             return
         raise StoreError("every worker of the fleet has ended; see what they said above.")
+
+    def _starts_server_again(self, starts: "deque[float]", say: Callable[[str], None]) -> bool:
+        """Start the server if it ended; return whether it had.
+
+        Raises:
+            StoreError: it ended, or did not start, again and again.
+        """
+        if self.server.is_alive():
+            return False
+        if _is_full(starts):
+            raise StoreError(
+                f"the fleet's PostgreSQL server ended {_MOST_RESTARTS} times within "
+                f"{_LATELY_S / 60:g} minutes; read the log in its folder."
+            )
+        starts.append(time.monotonic())
+        try:
+            self.server.start_again()
+        except StoreError as e:
+            say(f"the fleet's PostgreSQL server ended: {e}")
+        else:
+            say("the fleet's PostgreSQL server had ended; it runs again")
+        return True
 
 
 def _is_full(restarts: "deque[float]") -> bool:
@@ -87,7 +129,7 @@ def local_fleet(folder: Path, workers: int, device: DeviceName) -> Iterator[Loca
 @contextmanager
 def _started(folder: Path, workers: int, device: DeviceName) -> Iterator[LocalFleet]:
     with embedded_server(folder) as server:
-        url = server.replace("postgresql://", "postgresql+psycopg://", 1)
+        url = server.url.replace("postgresql://", "postgresql+psycopg://", 1)
         KernelStore(url).close()
         prepare_queue(url)
         command = [sys.executable, "-m", "kernelwright.orphan", "worker", "--device", device]
@@ -97,7 +139,7 @@ def _started(folder: Path, workers: int, device: DeviceName) -> Iterator[LocalFl
 
         started = [start() for _ in range(workers)]
         try:
-            yield LocalFleet(url, started, start)
+            yield LocalFleet(url, started, start, server)
         finally:
             for worker in started:
                 worker.terminate()

@@ -15,6 +15,14 @@ from pydantic import ValidationError
 from kernelwright.campaign.execution.evaluator_pool import judges_at_once
 from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.campaign.execution.retry_policy import RetryPolicy
+from kernelwright.campaign.fleet.absent_server import (
+    FIRST_PAUSE_S,
+    LONGEST_AWAY_S,
+    LONGEST_PAUSE_S,
+    gave_up,
+    once_answered,
+    waits,
+)
 from kernelwright.campaign.fleet.job import (
     FleetJob,
     FleetVerdict,
@@ -27,6 +35,7 @@ from kernelwright.campaign.fleet.job_queue import (
     TASK,
     prepare_queue,
     queue_app,
+    queue_errors,
 )
 from kernelwright.campaign.fleet.stop_signal import stopping_at_signals
 from kernelwright.campaign.judging.job_judge import JobJudge, MakeJobJudge
@@ -48,11 +57,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 _RETRY_POLICY = RetryPolicy(failures=3)
-_PAUSE_S = 1.0
 _SETTLED_S = 10.0
 """A connection that held so long was a good one."""
-_LONGEST_PAUSE_S = 5.0
-_LONGEST_AWAY_S = 600.0
 _LONGEST_WAIT_S = 50.0
 """How long a verdict waits for the server: less than what a worker without sign of life has."""
 
@@ -78,8 +84,9 @@ class Worker:
         Raises:
             DeviceError: the device does not open.
             InputError: the store is no PostgreSQL.
+            StoreError: the store's server stayed away.
         """
-        prepare_queue(store.url)
+        once_answered(lambda: prepare_queue(store.url), say)
         self._store = store
         self._make_judge = make_judge
         self._heartbeat_s = heartbeat_s
@@ -117,7 +124,7 @@ class Worker:
             DeviceError: the device failed again and again.
             StoreError: the store's server stayed away.
         """
-        self._store.fleet.announce(self.listed)
+        once_answered(lambda: self._store.fleet.announce(self.listed), self._say)
         self._say(f"{self.listed.label} serves {self.listed.queue}, {self.listed.jobs} at once")
         try:
             with self._store.fleet.waiting_when_blocked(self._wait_for_server):
@@ -157,20 +164,18 @@ class Worker:
                     return
                 if away_since is None or held_s > _SETTLED_S:
                     away_since = time.monotonic()
-                    self._say(f"{failure}; waits until its server is back")
-                elif time.monotonic() > away_since + _LONGEST_AWAY_S:
-                    raise StoreError(f"{failure}; gave up after {_LONGEST_AWAY_S / 60:g} minutes.")
-                await asyncio.sleep(_PAUSE_S)
+                    self._say(waits(failure))
+                elif time.monotonic() > away_since + LONGEST_AWAY_S:
+                    raise StoreError(gave_up(failure))
+                await asyncio.sleep(FIRST_PAUSE_S)
 
     async def _take_jobs(self) -> float:
         """Take jobs on one connection; return for how many seconds it held."""
-        from procrastinate.exceptions import ProcrastinateException
-
         app = queue_app(self._store.url)
         app.task(name=TASK)(self._evaluate)
         opened: float | None = None
         # The errors' own words repeat a job, or an address.
-        with suppress(ProcrastinateException, OSError):
+        with suppress(*queue_errors()):
             async with app.open_async():
                 opened = time.monotonic()
                 await self._work_on(app)
@@ -222,7 +227,7 @@ class Worker:
         """Wait for the store's server, which may be away for a while."""
         if self._is_stopping or error.lasted_s > _LONGEST_WAIT_S:
             raise error
-        time.sleep(growing_pause_s(error.tries, _PAUSE_S, _LONGEST_PAUSE_S))
+        time.sleep(growing_pause_s(error.tries, FIRST_PAUSE_S, LONGEST_PAUSE_S))
 
     def _verdict(self, sent: Mapping[str, object]) -> FleetVerdict:
         blank = FleetVerdict(environment=self.listed.environment, worker=self.listed.label)

@@ -1,5 +1,6 @@
 """A campaign on a fleet finds what one machine finds, whoever dies meanwhile."""
 
+import asyncio
 import io
 import logging
 import os
@@ -17,20 +18,28 @@ from sqlalchemy.orm import Session
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.execution.retry_policy import USUAL_CARE
-from kernelwright.campaign.fleet import fleet_executors, worker
+from kernelwright.campaign.fleet import (
+    absent_server,
+    fleet_executor,
+    fleet_executors,
+    job_queue,
+    worker,
+)
 from kernelwright.campaign.fleet.evaluators import evaluators_for
+from kernelwright.campaign.fleet.fleet_executor import FleetExecutor
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.fleet.job import FleetJob, job_version
 from kernelwright.campaign.fleet.job_queue import queue_app
 from kernelwright.campaign.judging.job import TaskText
-from kernelwright.errors import BlockedError, DeviceError, InputError
+from kernelwright.errors import BlockedError, DeviceError, InputError, StoreError
 from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.store import KernelStore
+from kernelwright.store.fleet import FleetWorker
 from tests.campaign.fleet.scripted_worker import ScriptedJobJudge, working
 from tests.campaign.scripted import INFO, ScriptedJudge, proposal, subjects, team
-from tests.store.conftest import server_away, task_of
+from tests.store.conftest import ENVIRONMENT, server_away, task_of
 
 _ROOT = Path(__file__).parents[3]
 
@@ -254,6 +263,73 @@ def test_a_server_that_was_away_costs_nothing_and_no_secret(
     assert "secret" not in told
 
 
+def test_a_worker_whose_connection_finds_no_server_goes_on_waiting(
+    tmp_path: Path, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "prepare_queue", lambda url: None)
+    monkeypatch.setattr(job_queue, "_ANSWER_S", 0.05)
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        one = worker.Worker(store, lambda: ScriptedJobJudge(journal))
+        store.url = f"postgresql://nobody@/none?host={tmp_path}"
+        assert asyncio.run(one._take_jobs()) == 0.0
+
+
+def test_a_campaign_that_finds_no_queue_waits_for_its_server(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_queue, "_ANSWER_S", 0.05)
+    monkeypatch.setattr(fleet_executor, "_WAIT_S", 0.01)
+    opened = threading.Event()
+    chip_queue = fleet_executor.ChipQueue
+    monkeypatch.setattr(
+        fleet_executor, "ChipQueue", lambda *given: (opened.set(), chip_queue(*given))[1]
+    )
+    listed = FleetWorker(
+        id="1", queue="q", version="1", environment=ENVIRONMENT, host="h", process=1, jobs=1
+    )
+    job_queue.prepare_queue(store.url)
+    with server_away(store.url):
+        executor = FleetExecutor(store, EvaluatorConfig(), listed, width=1, dead_after_s=60.0)
+        assert not opened.wait(0.3)
+        assert executor._broken is None
+    with executor:
+        assert opened.wait(60)
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_what_starts_without_its_server_waits_and_says_so_once(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(absent_server, "FIRST_PAUSE_S", 0.0)
+    said: list[str] = []
+    answers = [BlockedError("the store x does not answer.")] * failures
+
+    def ask() -> str:
+        if answers:
+            raise answers.pop()
+        return "here"
+
+    assert absent_server.once_answered(ask, said.append) == "here"
+    assert said == [
+        "the store x does not answer; waits until its server is back, 10 minutes at most"
+    ]
+
+
+def test_what_waited_for_ten_minutes_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absent_server, "LONGEST_AWAY_S", -1.0)
+
+    def ask() -> None:
+        raise BlockedError("the store x does not answer.")
+
+    with pytest.raises(StoreError, match="does not answer; gave up after"):
+        absent_server.once_answered(ask, print)
+
+
+def test_a_queue_whose_server_is_away_is_waited_for(store: KernelStore) -> None:
+    with server_away(store.url), pytest.raises(BlockedError, match="queue cannot be made"):
+        job_queue.prepare_queue(store.url)
+
+
 def test_no_log_tells_a_job(store: KernelStore) -> None:
     queue_app(store.url)
     told = io.StringIO()
@@ -269,7 +345,7 @@ def test_no_log_tells_a_job(store: KernelStore) -> None:
 def test_a_verdict_waits_for_the_server_and_its_job_is_given_back_in_a_sentence(
     store: KernelStore, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(worker, "FIRST_PAUSE_S", 0.0)
     said: list[str] = []
     judge = ScriptedJobJudge(journal)
     one = worker.Worker(store, lambda: judge, say=said.append)
