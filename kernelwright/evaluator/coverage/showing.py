@@ -126,7 +126,8 @@ class Showing:
     def _mapped(self, array: Array, places: NDArray[np.intp], drawn: Array) -> Array:
         """Give each element what was drawn for its rank, NaN a number of its own."""
         others = self.random.standard_normal(int((places == drawn.size).sum())).astype(np.float32)
-        made = np.append(drawn, np.float32(0))[places]
+        # One place makes a scalar, into which nothing is written.
+        made = np.asarray(np.append(drawn, np.float32(0))[places])
         made[places == drawn.size] = others
         return np.asarray(made.astype(array.dtype))
 

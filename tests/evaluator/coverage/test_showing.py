@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernelwright.evaluator.coverage.showing import _Ranks
+from kernelwright.evaluator.coverage.showing import Showing, _Ranks
+from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.metal.device.executable import Array
 
 
@@ -33,3 +34,16 @@ def test_ranks_are_the_order_of_all_floats(first: object, dtypes: tuple[str, str
 
 def test_no_floats_have_no_ranks() -> None:
     assert _Ranks.of((np.arange(3, dtype=np.int32),)) is None
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.inf, 0.0, 1.5])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+@pytest.mark.parametrize("shapes", [((),), ((4, 8), ()), ((), ())])
+def test_inputs_without_an_axis_are_given_other_values_too(
+    shapes: tuple[tuple[int, ...], ...], dtype: object, number: float
+) -> None:
+    inputs = tuple(np.full(s, number, np.dtype(dtype)) for s in shapes)  # type: ignore[call-overload]
+    showing = Showing(Trial.__new__(Trial), (), np.random.default_rng(0))
+    made = showing._relabelled(inputs, _Ranks.of(inputs), keeps_zero=False)
+    assert [(a.shape, a.dtype) for a in made] == [(a.shape, a.dtype) for a in inputs]
+    assert all(isinstance(a, np.ndarray) for a in made)
