@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from kernelwright.service.exit_code import FAILED, INTERRUPTED, MISUSED, UNREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from kernelwright.service.collaborator import Collaborators
 
@@ -33,8 +33,7 @@ def main(collaborators: "Collaborators | None" = None) -> None:
     _make_writable()
     try:
         # Loading the commands takes a second, in which Ctrl-C may come.
-        with _loading_uncollected():
-            status = _run(collaborators)
+        status = _run(collaborators)
         # At exit, Python would report what cannot be written, as an exception that it ignores.
         sys.stdout.flush()
     except KeyboardInterrupt as e:
@@ -56,21 +55,15 @@ def main(collaborators: "Collaborators | None" = None) -> None:
 
 @contextmanager
 def _loading_uncollected() -> "Iterator[None]":
-    """Search for cycles late the first time, for a tenth of a short command's time, then as usual.
+    """Search for cycles late while modules are loaded, then as usual.
 
-    What runs all night keeps no more garbage than under Python's own threshold.
+    What the collector calls back may not tell when that is: Ctrl-C would be lost there.
     """
     usual = gc.get_threshold()
-
-    def give_back(phase: str, info: "Mapping[str, int]") -> None:
-        gc.set_threshold(*usual)
-
-    gc.callbacks.append(give_back)
     gc.set_threshold(_LOADED, *usual[1:])
     try:
         yield
     finally:
-        gc.callbacks.remove(give_back)
         gc.set_threshold(*usual)
 
 
@@ -90,8 +83,8 @@ def _run(collaborators: "Collaborators | None") -> int:
     from kernelwright.extra import missing_extra
 
     try:
-        from kernelwright.service.commands import app
-
+        with _loading_uncollected():
+            from kernelwright.service.commands import app
         app(obj=collaborators)
     except KernelwrightError as e:
         _tell_error(str(e))

@@ -97,8 +97,11 @@ def tune(
     from kernelwright.campaign.execution.job_choice import choose_jobs, this_host
     from kernelwright.metal.device.registry import default_device, open_device
     from kernelwright.runtime.models.choosing import choose
+    from kernelwright.runtime.models.workload import check_replaceable
     from kernelwright.service.view.tuning import print_choices, print_tuning
 
+    if record is not None:
+        check_replaceable(record)
     name = device or default_device()
     found, workload = _workload(target, prompt, tokens, batch or [1])
     if record is not None:

@@ -40,10 +40,10 @@ class EmbeddedServer:
         import psutil
 
         process = self._server.get_postmaster_info().process
+        if process is None:
+            return False
         try:
-            return (
-                bool(process and process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
-            )
+            return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
             return False
 

@@ -37,6 +37,15 @@ def invoke(*words: str) -> tuple[int, str]:
     return found.exit_code, found.output
 
 
+@pytest.mark.parametrize("text", ["x = 1", '{"model_type": "llama"}', "[1]", ""])
+def test_a_trace_replaces_no_other_file(config: str, tmp_path: Path, text: str) -> None:
+    other = tmp_path / "own.py"
+    other.write_text(text)
+    with pytest.raises(InputError, match="is no workload trace and stays as it is"):
+        invoke("tune", config, "--prompt", "8", "--record", str(other))
+    assert other.read_text() == text
+
+
 def test_a_trace_is_recorded_and_looked_at_elsewhere(config: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     code, said = invoke("tune", config, "--prompt", "8", "--record", str(trace))

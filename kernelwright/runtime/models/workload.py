@@ -10,6 +10,7 @@ from typing import Annotated
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from pydantic import Field, ValidationError
+from pydantic_core import from_json
 
 from kernelwright import ir
 from kernelwright.errors import InputError
@@ -69,6 +70,22 @@ class Workload(Record):
             InputError: it cannot be written there.
         """
         write_file(path, self.model_dump_json(indent=1))
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to write a workload over a file that is none.
+
+    Raises:
+        InputError: there is another file.
+    """
+    if not path.is_file():
+        return
+    try:
+        is_one = {"model", "parts"} <= from_json(path.read_bytes()).keys()
+    except (ValueError, AttributeError):
+        is_one = False
+    if not is_one:
+        raise InputError(f"{path} is no workload trace and stays as it is; record to another file.")
 
 
 def is_workload(path: Path) -> bool:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from procrastinate import App
 from sqlalchemy.orm import Session
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
@@ -25,6 +26,7 @@ from kernelwright.campaign.fleet import (
     job_queue,
     worker,
 )
+from kernelwright.campaign.fleet.chip_queue import ChipQueue
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.fleet.fleet_executor import FleetExecutor
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
@@ -36,7 +38,7 @@ from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.store import KernelStore
-from kernelwright.store.fleet import FleetWorker
+from kernelwright.store.fleet import FleetStore, FleetWorker
 from tests.campaign.fleet.scripted_worker import ScriptedJobJudge, working
 from tests.campaign.scripted import INFO, ScriptedJudge, proposal, subjects, team
 from tests.store.conftest import ENVIRONMENT, server_away, task_of
@@ -280,10 +282,12 @@ def test_a_campaign_that_finds_no_queue_waits_for_its_server(
     monkeypatch.setattr(job_queue, "_ANSWER_S", 0.05)
     monkeypatch.setattr(fleet_executor, "_WAIT_S", 0.01)
     opened = threading.Event()
-    chip_queue = fleet_executor.ChipQueue
-    monkeypatch.setattr(
-        fleet_executor, "ChipQueue", lambda *given: (opened.set(), chip_queue(*given))[1]
-    )
+
+    def open_queue(app: App, name: str, fleet: FleetStore) -> ChipQueue:
+        opened.set()
+        return ChipQueue(app, name, fleet)
+
+    monkeypatch.setattr(fleet_executor, "ChipQueue", open_queue)
     listed = FleetWorker(
         id="1", queue="q", version="1", environment=ENVIRONMENT, host="h", process=1, jobs=1
     )
